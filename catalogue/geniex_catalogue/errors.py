@@ -1,0 +1,200 @@
+"""Every error a user can meet, drawn as a tree; texts and codes are added at the edges.
+
+    GenieXError
+    ├── UsageError                   a flag, field or config key that cannot be honoured
+    ├── ModelRefError                a name that is not a name
+    ├── ModelNotFoundError           nothing of that name (with suggestions)
+    ├── PrecisionNotFoundError       the model is there, this precision is not
+    ├── AmbiguousModelError          several files answer to the name
+    ├── StoreError                   the data folder cannot be read or written
+    │   ├── ManifestError            a damaged geniex.json
+    │   └── StoreBusyError           another process holds the model
+    ├── GGUFError                    a file that is not a usable GGUF
+    │   └── IncompleteShardsError    a split model with parts missing
+    ├── HubError                     the hub did not give what was asked
+    │   ├── HubAuthError  HubNotFoundError  HubRateLimitError  HubOfflineError
+    ├── TransferError                bytes that did not arrive
+    │   └── ChecksumError            bytes that arrived wrong
+    ├── DiskSpaceError               not enough room
+    ├── NoRuntimeError               no runtime fits (with every refusal)
+    ├── RuntimeNotInstalledError     the runtime's package is missing
+    ├── LoadError                    a model that does not load
+    ├── ContextLengthError           a prompt longer than the context
+    ├── TemplateError                the model's chat template refused the messages
+    └── GenerationError              decoding failed
+"""
+
+from collections.abc import Sequence
+
+
+class GenieXError(Exception):
+    """Base of all errors that a user can meet.
+
+    `message` says what is wrong and names the thing; `hint` says the next step, if there is one.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(GenieXError):
+    """Raised for a flag, field or config key that cannot be honoured."""
+
+
+class ModelRefError(GenieXError):
+    """Raised for text that is not a model's name."""
+
+
+class ModelNotFoundError(GenieXError):
+    """Raised when nothing answers to a name; `suggestions` are near names."""
+
+    def __init__(
+        self, name: str, suggestions: Sequence[str] = (), *, hint: str | None = None
+    ) -> None:
+        if hint is None and suggestions:
+            hint = "did you mean " + " or ".join(f"`{s}`" for s in suggestions) + "?"
+        super().__init__(f"model `{name}` not found", hint=hint)
+        self.name = name
+        self.suggestions = tuple(suggestions)
+
+
+class PrecisionNotFoundError(GenieXError):
+    """Raised when a model has no file of the precision asked for; `available` is what it has."""
+
+    def __init__(self, name: str, asked: str, available: Sequence[str]) -> None:
+        there = ", ".join(available) if available else "none"
+        super().__init__(f"`{name}` has no precision `{asked}`; available: {there}")
+        self.name = name
+        self.asked = asked
+        self.available = tuple(available)
+
+
+class AmbiguousModelError(GenieXError):
+    """Raised when several files answer to one name; `candidates` are their file names."""
+
+    def __init__(self, name: str, candidates: Sequence[str], *, hint: str | None = None) -> None:
+        super().__init__(
+            f"`{name}` could be any of: {', '.join(candidates)}",
+            hint=hint or "choose one with `:<file name>`",
+        )
+        self.name = name
+        self.candidates = tuple(candidates)
+
+
+class StoreError(GenieXError):
+    """Raised when the data folder cannot be read or written."""
+
+
+class ManifestError(StoreError):
+    """Raised for a `geniex.json` that cannot be used."""
+
+
+class StoreBusyError(StoreError):
+    """Raised when another process holds a model for longer than the caller would wait."""
+
+
+class GGUFError(GenieXError):
+    """Raised for a file that is not a usable GGUF; `path` is its name, `reason` why."""
+
+    def __init__(self, path: str, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(
+            f"`{path}` is not a usable GGUF file: {reason}",
+            hint=hint or "download it again, or check that it is a GGUF file",
+        )
+        self.path = path
+        self.reason = reason
+
+
+class IncompleteShardsError(GGUFError):
+    """Raised for a split model with parts missing; `missing` are their file names."""
+
+    def __init__(self, path: str, missing: Sequence[str]) -> None:
+        super().__init__(
+            path,
+            f"part of a split model, missing: {', '.join(missing)}",
+            hint="put all parts into one folder, or pull the model again",
+        )
+        self.missing = tuple(missing)
+
+
+class HubError(GenieXError):
+    """Raised when a hub did not give what was asked."""
+
+
+class HubAuthError(HubError):
+    """Raised when a hub refuses access (gated, private, or a bad token)."""
+
+
+class HubNotFoundError(HubError):
+    """Raised when a hub has no such repository, revision or file."""
+
+
+class HubRateLimitError(HubError):
+    """Raised when a hub asks to slow down."""
+
+
+class HubOfflineError(HubError):
+    """Raised when a hub cannot be reached, or offline mode forbids it."""
+
+
+class TransferError(GenieXError):
+    """Raised when bytes did not arrive; what did arrive is kept."""
+
+
+class ChecksumError(TransferError):
+    """Raised when a file's bytes do not have the hash or size that its hub states."""
+
+
+class DiskSpaceError(GenieXError):
+    """Raised when a folder has too little room; `needed` and `free` are bytes."""
+
+    def __init__(self, path: str, needed: int, free: int) -> None:
+        super().__init__(
+            f"not enough disk space at `{path}`: needs {needed / 1e9:.2f} GB "
+            f"({needed} bytes), free {free / 1e9:.2f} GB ({free} bytes)",
+            hint="free some space (`geniex list`, `geniex remove`), or choose another `--data-dir`",
+        )
+        self.path = path
+        self.needed = needed
+        self.free = free
+
+
+class NoRuntimeError(GenieXError):
+    """Raised when no runtime and compute unit fit; `refusals` says why, one line each."""
+
+    def __init__(self, model: str, refusals: Sequence[str], *, hint: str | None = None) -> None:
+        reasons = "; ".join(refusals) if refusals else "no runtime is installed"
+        super().__init__(f"nothing here can run `{model}`: {reasons}", hint=hint)
+        self.model = model
+        self.refusals = tuple(refusals)
+
+
+class RuntimeNotInstalledError(GenieXError):
+    """Raised when a runtime's package is missing or broken."""
+
+
+class LoadError(GenieXError):
+    """Raised when a model does not load."""
+
+
+class ContextLengthError(GenieXError):
+    """Raised when a prompt does not fit; both numbers are tokens."""
+
+    def __init__(self, prompt_tokens: int, context_length: int) -> None:
+        super().__init__(
+            f"context_length_exceeded: the prompt has {prompt_tokens} tokens, this model's maximum "
+            f"context length is {context_length} tokens",
+            hint="shorten the prompt, or raise the context with `--nctx`",
+        )
+        self.prompt_tokens = prompt_tokens
+        self.context_length = context_length
+
+
+class TemplateError(GenieXError):
+    """Raised when a chat template refuses the messages, or is itself faulty."""
+
+
+class GenerationError(GenieXError):
+    """Raised when decoding failed."""

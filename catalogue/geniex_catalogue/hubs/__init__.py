@@ -1,0 +1,1 @@
+"""Where files come from: one file a hub."""

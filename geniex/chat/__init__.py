@@ -1,0 +1,1 @@
+"""Messages to prompt, and text to content: shared by every face."""

@@ -1,0 +1,290 @@
+"""What a runtime is: the options it takes, the events it gives, the facts it reports."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from geniex_catalogue.resolver import ResolvedModel
+
+ComputeUnit: TypeAlias = Literal["cpu", "gpu", "npu", "hybrid"]
+FinishReason: TypeAlias = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How to load a model; what is None is chosen by the runtime from model and hardware.
+
+    `context_length` is tokens per slot; `gpu_layers` is -1 for all; `devices` are the runtime's
+    device names (empty: the CPU alone); `slots` is how many requests run side by side.
+    """
+
+    compute: ComputeUnit = "cpu"
+    devices: tuple[str, ...] = ()
+    context_length: int | None = None
+    gpu_layers: int = -1
+    threads: int | None = None
+    slots: int = 1
+    extra_buffers: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingOptions:
+    """How tokens are drawn; what is None comes from the model's metadata, else the defaults.
+
+    `temperature` 0 is greedy. `seed` None is random. `grammar` is GBNF. `logit_bias` maps a token
+    id to what is added to its logit.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    seed: int | None = None
+    grammar: str | None = None
+    logit_bias: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPiece:
+    """A run of prompt text; in `literal` text special tokens are not recognised."""
+
+    text: str
+    literal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One completion.
+
+    `prompt` is pieces of text, or token ids as they are. `max_tokens` None means until the context
+    is full. `stop` strings end the answer and are not part of it. `logprobs` is how many
+    alternatives per token to report (None: no logprobs). `reuse_prefix` False evaluates the whole
+    prompt even where a slot already holds its beginning.
+    """
+
+    prompt: Sequence[PromptPiece] | Sequence[int]
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    logprobs: int | None = None
+    reuse_prefix: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """One emitted token: its id, bytes, natural-log probability, and the likeliest others."""
+
+    token: int
+    data: bytes
+    logprob: float
+    top: tuple["TokenLogprob", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TextEvent:
+    """A piece of the answer: whole characters only, never part of a stop string."""
+
+    text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a generation took: times in seconds, counts in tokens, speeds in tokens per second.
+
+    `prompt_tokens` = `cached_tokens` (reused from the slot) + `prefilled_tokens`.
+    """
+
+    ttft: float = 0.0
+    prompt_time: float = 0.0
+    decode_time: float = 0.0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    generated_tokens: int = 0
+    draft_proposed: int = 0
+    draft_accepted: int = 0
+    stop_reason: str = ""
+
+    @property
+    def prefilled_tokens(self) -> int:
+        """Prompt tokens that were evaluated for this request."""
+        return self.prompt_tokens - self.cached_tokens
+
+    @property
+    def total_time(self) -> float:
+        """Seconds of prefill and decode."""
+        return self.prompt_time + self.decode_time
+
+    @property
+    def prefill_speed(self) -> float:
+        """Prompt tokens evaluated per second; 0 when nothing was evaluated."""
+        return self.prefilled_tokens / self.prompt_time if self.prompt_time > 0 else 0.0
+
+    @property
+    def decode_speed(self) -> float:
+        """Tokens per second after the first one; 0 when there was no second one."""
+        if self.decode_time <= 0 or self.generated_tokens < 2:
+            return 0.0
+        return (self.generated_tokens - 1) / self.decode_time
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The last event of a generation.
+
+    `stop_reason` of the profile is finer than `finish_reason`: eos, stop, length, context, user.
+    """
+
+    finish_reason: FinishReason
+    profile: Profile
+
+
+Event: TypeAlias = TextEvent | Done
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """What a loaded model is, and the special texts that its chat template needs."""
+
+    name: str
+    runtime: str
+    compute: ComputeUnit
+    devices: tuple[str, ...]
+    context_length: int
+    slots: int
+    chat_template: str | None
+    bos_token: str = ""
+    eos_token: str = ""
+    control_tokens: frozenset[str] = frozenset()
+    sampling_defaults: SamplingOptions = field(default_factory=SamplingOptions)
+    warnings: tuple[str, ...] = ()
+
+
+class LoadedModel(Protocol):
+    """A model in memory. All methods may be called from any thread."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """The facts about this model."""
+        ...
+
+    def generate(self, request: GenerationRequest) -> Iterator[Event]:
+        """Yield text, then exactly one `Done`. Closing the iterator cancels within one turn.
+
+        Raises ContextLengthError before anything is evaluated, GenerationError when decoding fails.
+        """
+        ...
+
+    def tokenize(self, prompt: Sequence[PromptPiece]) -> list[int]:
+        """Token ids of a prompt, as `generate` would evaluate them."""
+        ...
+
+    def detokenize(self, tokens: Sequence[int]) -> str:
+        """The text of token ids, special tokens included."""
+        ...
+
+    def close(self) -> None:
+        """Free everything; running generations end with `cancelled`. May be called twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether a runtime can be used here: its version, or why not."""
+
+    available: bool
+    version: str | None = None
+    reason: str | None = None
+
+
+class Runtime(Protocol):
+    """What executes a format."""
+
+    name: str
+    formats: frozenset[str]
+
+    def availability(self) -> Availability:
+        """Whether the runtime's package is here and works; loads no model."""
+        ...
+
+    def load(self, model: ResolvedModel, options: LoadOptions) -> LoadedModel:
+        """Load a model. Raises LoadError, GGUFError or RuntimeNotInstalledError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Something llama.cpp or qairt can compute on: memory in bytes, 0 where unknown."""
+
+    name: str
+    description: str
+    unit: ComputeUnit
+    runtime: str
+    memory_total: int = 0
+    memory_free: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """One probe's answer: what it found, or why it found nothing."""
+
+    probe: str
+    found: str | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareProfile:
+    """The machine: what the probes found. Memory is bytes, cores are physical."""
+
+    system: str
+    machine: str
+    cpu: str
+    cpu_features: frozenset[str]
+    cores: int
+    logical_cores: int
+    memory_total: int
+    memory_free: int
+    chipset: str | None = None
+    htp_arch: int | None = None
+    devices: tuple[Device, ...] = ()
+    extra_buffers: bool = True
+    probes: tuple[ProbeResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the user asked for; None means: choose.
+
+    `compute` is a unit or a comma list of device names.
+    """
+
+    runtime: str | None = None
+    compute: str | None = None
+    context_length: int | None = None
+    gpu_layers: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The choice: what runs the model, on what, and why.
+
+    `needed_memory` is weights plus KV in bytes; `refusals` is why each better candidate was not
+    taken; `notes` are for the user's eyes (a fallback, a warning).
+    """
+
+    runtime: str
+    compute: ComputeUnit
+    devices: tuple[str, ...]
+    gpu_layers: int
+    context_length: int
+    needed_memory: int
+    available_memory: int
+    reasons: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+

@@ -1,0 +1,1 @@
+"""Probes: what this machine has, and why not."""

@@ -1,0 +1,1 @@
+"""The GGUF runtime, on the low-level API of llama-cpp-python."""
