@@ -1,6 +1,6 @@
 """What a runtime is: the options it takes, the events it gives, the facts it reports."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -210,8 +210,18 @@ class Runtime(Protocol):
         """Whether the runtime's package is here and works; loads no model."""
         ...
 
-    def load(self, model: ResolvedModel, options: LoadOptions) -> LoadedModel:
-        """Load a model. Raises LoadError, GGUFError or RuntimeNotInstalledError."""
+    def load(
+        self,
+        model: ResolvedModel,
+        options: LoadOptions,
+        *,
+        progress: Callable[[float], bool] | None = None,
+    ) -> LoadedModel:
+        """Load a model.
+
+        `progress` is called with 0.0 to 1.0, from any thread; returning False gives the load up
+        with a LoadError. Raises LoadError, GGUFError or RuntimeNotInstalledError.
+        """
         ...
 
 
