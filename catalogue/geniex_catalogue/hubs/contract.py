@@ -1,0 +1,68 @@
+"""What a hub is, what it lists, and how the progress of a transfer is told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from geniex_catalogue.fileset import ModelFile
+from geniex_catalogue.gguf import GGUFHeader
+from geniex_catalogue.names import ModelRef
+
+
+class Progress(Protocol):
+    """Told what a transfer does, always from the thread that called for it.
+
+    A file that has to begin again is started again. Raising from any of these stops the transfer;
+    what has arrived is kept.
+    """
+
+    def start(self, file: str, total: int | None, present: int) -> None:
+        """A file begins: `total` bytes (None: unknown), of which `present` are already here."""
+        ...
+
+    def advance(self, file: str, count: int) -> None:
+        """`count` more bytes of the file have arrived."""
+        ...
+
+    def retry(self, file: str, reason: str, wait: float) -> None:
+        """The transfer broke for `reason` and goes on in `wait` seconds."""
+        ...
+
+    def finish(self, file: str) -> None:
+        """The file is whole, and its bytes are what the hub states."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where one file's bytes are: an address, and headers for that address's own host only."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A repository at one moment: `revision` is the commit that every read is pinned to."""
+
+    repo: str
+    revision: str
+    files: tuple[ModelFile, ...]
+
+
+class Hub(Protocol):
+    """A place that models are fetched from."""
+
+    name: str
+
+    def list(self, ref: ModelRef, revision: str | None) -> Listing:
+        """The files of a model's repository. Raises a HubError."""
+        ...
+
+    def source(self, listing: Listing, file: ModelFile) -> Source:
+        """Where a listed file's bytes are."""
+        ...
+
+    def header(self, listing: Listing, file: ModelFile) -> GGUFHeader:
+        """The header of a listed GGUF, read by ranges. Raises GGUFError, HubError, TransferError."""
+        ...
