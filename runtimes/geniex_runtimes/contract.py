@@ -193,11 +193,27 @@ class LoadedModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a runtime can be used here: its version, or why not."""
+    """Whether a runtime can be used here: its version, or why not; `formats` is what it runs.
+
+    A runtime may leave `formats` empty: the registry fills it in.
+    """
 
     available: bool
     version: str | None = None
     reason: str | None = None
+    formats: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Something llama.cpp or qairt can compute on: memory in bytes, 0 where unknown."""
+
+    name: str
+    description: str
+    unit: ComputeUnit
+    runtime: str
+    memory_total: int = 0
+    memory_free: int = 0
 
 
 class Runtime(Protocol):
@@ -208,6 +224,13 @@ class Runtime(Protocol):
 
     def availability(self) -> Availability:
         """Whether the runtime's package is here and works; loads no model."""
+        ...
+
+    def devices(self) -> tuple[Device, ...]:
+        """What it can compute on, the CPU included where it can; empty when unavailable.
+
+        Never raises. Within a unit the better device comes first.
+        """
         ...
 
     def load(
@@ -226,18 +249,6 @@ class Runtime(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
-    """Something llama.cpp or qairt can compute on: memory in bytes, 0 where unknown."""
-
-    name: str
-    description: str
-    unit: ComputeUnit
-    runtime: str
-    memory_total: int = 0
-    memory_free: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class ProbeResult:
     """One probe's answer: what it found, or why it found nothing."""
 
@@ -248,7 +259,12 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class HardwareProfile:
-    """The machine: what the probes found. Memory is bytes, cores are physical."""
+    """The machine: what the probes found. Memory is bytes, cores are physical.
+
+    `performance_cores` leaves out the slow cores of a hybrid CPU; 0 where it is unknown.
+    `extra_buffers` is False where llama.cpp's repacked weights (AMX and its like) failed their
+    self-test.
+    """
 
     system: str
     machine: str
@@ -260,6 +276,7 @@ class HardwareProfile:
     memory_free: int
     chipset: str | None = None
     htp_arch: int | None = None
+    performance_cores: int = 0
     devices: tuple[Device, ...] = ()
     extra_buffers: bool = True
     probes: tuple[ProbeResult, ...] = ()
@@ -282,7 +299,7 @@ class Wish:
 class Plan:
     """The choice: what runs the model, on what, and why.
 
-    `needed_memory` is weights plus KV in bytes; `refusals` is why each better candidate was not
+    `needed_memory` is weights, KV and work buffers in bytes; `refusals` is why each better candidate was not
     taken; `notes` are for the user's eyes (a fallback, a warning).
     """
 
