@@ -1,0 +1,1 @@
+"""What the README's commands run: set-up, checks, demo and benchmarks. Not part of the wheel."""

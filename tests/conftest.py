@@ -1,0 +1,62 @@
+"""What every test may use: a clean environment, the built-in model, the real instruct models."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import geniex_catalogue
+
+BUILTIN = Path(geniex_catalogue.__file__).parent / "builtin"
+OWN_VARIABLES = ("GENIEX_", "HF_", "HUGGING_FACE_")
+TEST_MODELS = "GENIEX_TEST_MODELS"
+
+
+@pytest.fixture(scope="session")
+def test_models() -> Path:
+    """The folder of the real instruct models; a test that wants it skips, in CI fails, without."""
+    folder = os.environ.get(TEST_MODELS)
+    if folder:
+        return Path(folder)
+    reason = f"{TEST_MODELS} is not set; `python3 ci/test.py` fetches the models and sets it"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def smollm2(test_models: Path) -> Path:
+    """SmolLM2-135M-Instruct, Q4_1, 98 MB, with a chat template. For tests marked slow."""
+    return test_models / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture(scope="session")
+def gemma3(test_models: Path) -> Path:
+    """Gemma 3 270M, Q4_K_M, 253 MB, a vocabulary of 262144 tokens. For tests marked slow."""
+    return test_models / "gemma-3-270m-q4_k_m.gguf"
+
+
+@pytest.fixture(scope="session")
+def tiny_chat() -> Path:
+    """The built-in target, 3.4 MB: a real model for every test."""
+    return BUILTIN / "tiny-chat-Q8_0.gguf"
+
+
+@pytest.fixture(scope="session")
+def tiny_chat_draft() -> Path:
+    """The MTP draft of the built-in target."""
+    return BUILTIN / "tiny-chat-draft-Q8_0.gguf"
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable and no folder of the person who runs the tests reaches them."""
+    for name in list(os.environ):
+        if name.startswith(OWN_VARIABLES) and name != TEST_MODELS:
+            monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(home))
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "LOCALAPPDATA", "APPDATA"):
+        monkeypatch.delenv(name, raising=False)
