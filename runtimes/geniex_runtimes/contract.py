@@ -163,6 +163,22 @@ class ModelInfo:
     warnings: tuple[str, ...] = ()
 
 
+class Generation(Protocol):
+    """A running generation: text, then exactly one `Done`. A generator fits this."""
+
+    def __iter__(self) -> Iterator[Event]:
+        """Itself."""
+        ...
+
+    def __next__(self) -> Event:
+        """The next event. Raises GenerationError when decoding fails."""
+        ...
+
+    def close(self) -> None:
+        """Cancel what is still running; it ends within one turn."""
+        ...
+
+
 class LoadedModel(Protocol):
     """A model in memory. All methods may be called from any thread."""
 
@@ -171,10 +187,10 @@ class LoadedModel(Protocol):
         """The facts about this model."""
         ...
 
-    def generate(self, request: GenerationRequest) -> Iterator[Event]:
-        """Yield text, then exactly one `Done`. Closing the iterator cancels within one turn.
+    def generate(self, request: GenerationRequest) -> Generation:
+        """Start a generation.
 
-        Raises ContextLengthError before anything is evaluated, GenerationError when decoding fails.
+        Raises ContextLengthError or UsageError at once, before anything is evaluated.
         """
         ...
 
