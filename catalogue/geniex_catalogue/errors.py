@@ -4,8 +4,10 @@
     ├── UsageError                   a flag, field or config key that cannot be honoured
     ├── ModelRefError                a name that is not a name
     ├── ModelNotFoundError           nothing of that name (with suggestions)
+    │   └── ModelPathError           a path with no file or folder there
     ├── PrecisionNotFoundError       the model is there, this precision is not
     ├── AmbiguousModelError          several files answer to the name
+    ├── CatalogueError               the curated entries are faulty (every fault at once)
     ├── StoreError                   the data folder cannot be read or written
     │   ├── ManifestError            a damaged geniex.json
     │   └── StoreBusyError           another process holds the model
@@ -25,6 +27,8 @@
 """
 
 from collections.abc import Sequence
+
+_MISSING_SHOWN = 10
 
 
 class GenieXError(Exception):
@@ -60,12 +64,26 @@ class ModelNotFoundError(GenieXError):
         self.suggestions = tuple(suggestions)
 
 
+class ModelPathError(ModelNotFoundError):
+    """Raised for text that is a path, where there is neither file nor folder."""
+
+    def __init__(self, path: str, *, hint: str | None = None) -> None:
+        super().__init__(path, hint=hint or "check the path, or give a name like `org/repo`")
+        self.message = f"file `{path}` does not exist"
+        self.args = (self.message,)
+
+
 class PrecisionNotFoundError(GenieXError):
     """Raised when a model has no file of the precision asked for; `available` is what it has."""
 
-    def __init__(self, name: str, asked: str, available: Sequence[str]) -> None:
+    def __init__(
+        self, name: str, asked: str, available: Sequence[str], *, nearest: str | None = None
+    ) -> None:
         there = ", ".join(available) if available else "none"
-        super().__init__(f"`{name}` has no precision `{asked}`; available: {there}")
+        super().__init__(
+            f"`{name}` has no precision `{asked}`; available: {there}",
+            hint=f"did you mean `{nearest}`?" if nearest else None,
+        )
         self.name = name
         self.asked = asked
         self.available = tuple(available)
@@ -81,6 +99,14 @@ class AmbiguousModelError(GenieXError):
         )
         self.name = name
         self.candidates = tuple(candidates)
+
+
+class CatalogueError(GenieXError):
+    """Raised when the curated entries are faulty; `problems` has one line for every fault."""
+
+    def __init__(self, problems: Sequence[str], *, hint: str | None = None) -> None:
+        super().__init__("faulty catalogue: " + "; ".join(problems), hint=hint)
+        self.problems = tuple(problems)
 
 
 class StoreError(GenieXError):
@@ -113,7 +139,9 @@ class IncompleteShardsError(GGUFError):
     def __init__(self, path: str, missing: Sequence[str]) -> None:
         super().__init__(
             path,
-            f"part of a split model, missing: {', '.join(missing)}",
+            "part of a split model, missing: "
+            + ", ".join(missing[:_MISSING_SHOWN])
+            + (f" and {rest} more" if (rest := len(missing) - _MISSING_SHOWN) > 0 else ""),
             hint="put all parts into one folder, or pull the model again",
         )
         self.missing = tuple(missing)
