@@ -315,8 +315,8 @@ class Wish:
 class Plan:
     """The choice: what runs the model, on what, and why.
 
-    `needed_memory` is weights, KV and work buffers in bytes; `refusals` is why each better candidate
-    was not taken; `notes` are for the user's eyes (a fallback, a warning).
+    `needed_memory` is weights, KV and work buffers in bytes; `refusals` is why each better
+    candidate was not taken; `notes` are for the user's eyes (a fallback, a warning).
     """
 
     runtime: str
