@@ -1,0 +1,44 @@
+"""Changing files so that a crash leaves the old or the new, never a half."""
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replace a file's content as a whole: temporary file, fsync, rename, fsync of the folder."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def move(source: Path, target: Path) -> None:
+    """Move a file within one filesystem to its final name, with its bytes on the disk before.
+
+    The caller syncs the folder (`sync_folder`) once all files are there.
+    """
+    with source.open("rb+") as file:
+        os.fsync(file.fileno())
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.replace(target)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder last; where a system cannot do that, it does so by itself."""
+    # Windows opens no folders
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,98 @@
+"""One holder per model across processes: the lock of a model's folder."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from geniex_catalogue.errors import StoreBusyError, StoreError
+from geniex_catalogue.manifest import HOLDER, LOCK
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+# told once, before waiting, with the holder's process id where it is known
+OnWait: TypeAlias = Callable[[int | None], None]
+
+_POLL = 0.1
+
+
+@contextmanager
+def hold(
+    folder: Path, on_wait: OnWait | None = None, timeout: float | None = None
+) -> Iterator[None]:
+    """Hold a model's folder, made if needed, against all other processes and threads.
+
+    A holder that died holds nothing. `timeout` is seconds, None waits as long as it takes. Raises
+    StoreBusyError after `timeout`, StoreError when the folder cannot be written.
+    """
+    lock = _acquire(folder, on_wait, timeout)
+    try:
+        _note_holder(folder)
+        yield
+    finally:
+        # the folder may be gone by now: a removal ends like this
+        with suppress(OSError):
+            (folder / HOLDER).unlink()
+        lock.release()
+
+
+def _acquire(folder: Path, on_wait: OnWait | None, timeout: float | None) -> "BaseFileLock":
+    from filelock import FileLock, Timeout
+
+    end = None if timeout is None else time.monotonic() + timeout
+    told = False
+    while True:
+        # thread_local: a lock belongs to its with-statement, whichever thread leaves it
+        lock = FileLock(folder / LOCK, thread_local=False)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock.acquire(timeout=0)
+            return lock
+        except Timeout as exc:
+            holder = holder_of(folder)
+            if end is not None and time.monotonic() >= end:
+                raise _busy(folder, holder) from exc
+        except FileNotFoundError:
+            # the last holder removed the folder between our two steps
+            continue
+        except OSError as exc:
+            raise unwritable(folder, exc) from exc
+        if on_wait is not None and not told:
+            on_wait(holder)
+            told = True
+        time.sleep(_POLL)
+
+
+def holder_of(folder: Path) -> int | None:
+    """The process id that the holder of a model's lock has left; None when it is not known."""
+    try:
+        text = (folder / HOLDER).read_text("ascii", errors="replace")[:20].strip()
+    except OSError:
+        return None
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def unwritable(path: Path, exc: OSError) -> StoreError:
+    """The error for a folder of the store that the system does not let us change."""
+    return StoreError(
+        f"the data folder cannot be written at `{path}`: {exc.strerror or exc}",
+        hint="check its permissions and free space, or choose another with `--data-dir`",
+    )
+
+
+def _note_holder(folder: Path) -> None:
+    try:
+        (folder / HOLDER).write_text(f"{os.getpid()}\n", "ascii")
+    except OSError as exc:
+        raise unwritable(folder, exc) from exc
+
+
+def _busy(folder: Path, holder: int | None) -> StoreBusyError:
+    who = f"process {holder}" if holder is not None else "another process"
+    name = "/".join(folder.parts[-2:])
+    return StoreBusyError(
+        f"`{name}` is in use by {who}", hint="wait until it is done, then try again"
+    )
