@@ -27,7 +27,8 @@ def move(source: Path, target: Path) -> None:
 
     The caller syncs the folder (`sync_folder`) once all files are there.
     """
-    with source.open("rb+") as file:
+    # a read-only file is a link to one that was written long ago
+    with suppress(PermissionError), source.open("rb+") as file:
         os.fsync(file.fileno())
     target.parent.mkdir(parents=True, exist_ok=True)
     source.replace(target)
