@@ -329,5 +329,3 @@ class Plan:
     reasons: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-
-

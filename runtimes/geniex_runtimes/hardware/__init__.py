@@ -1,1 +1,5 @@
-"""Probes: what this machine has, and why not."""
+"""What this machine is: small probes, each answering what it found and why not."""
+
+from geniex_runtimes.hardware.profile import probe
+
+__all__ = ["probe"]

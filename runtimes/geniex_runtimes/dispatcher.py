@@ -1,0 +1,298 @@
+"""Which runtime and compute unit run a model here. Pure: the same facts give the same plan.
+
+The order of preference is npu, gpu, cpu. Left to choose, geniex passes over a unit
+  - that has no device, or too little memory for the model;
+  - the npu, for a precision its kernels do not know (Q4_0 is what it runs best);
+  - the npu and gpu of a QCS6490 (the RB3 Gen 2), whose CPU is faster.
+A unit that was asked for is used or refused, never replaced.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from geniex_catalogue.errors import NoRuntimeError, UsageError
+from geniex_catalogue.resolver import ResolvedModel
+from geniex_runtimes import compute, memory
+from geniex_runtimes.contract import (
+    Availability,
+    ComputeUnit,
+    Device,
+    HardwareProfile,
+    Plan,
+    Wish,
+)
+
+# what the Hexagon backend of llama.cpp multiplies itself; all else goes back to the CPU
+HTP_PRECISIONS = ("Q4_0", "Q4_1", "Q8_0", "IQ4_NL", "MXFP4", "Q4_K", "Q5_K", "Q6_K", "F16", "F32")
+
+CPU_IS_FASTER = frozenset({"qualcomm-qcs6490", "dragonwing rb3 gen 2 vision kit"})
+
+_NOT_FOR_CHAT = {
+    "draft": "it is a draft for speculative decoding: give it to its target as `--draft-model`",
+    "projector": "it is a projector, the image or audio part of another model",
+    "embedding": "it is an embedding model, which gives vectors and no text",
+    "adapter": "it is an adapter, which changes another model and is none itself",
+    "imatrix": "it holds statistics for quantising a model, no weights",
+    "vocabulary": "it holds a vocabulary and no weights",
+    "unknown": "its metadata names no architecture",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What a plan is made from."""
+
+    model: ResolvedModel
+    hardware: HardwareProfile
+    wish: Wish
+    choice: compute.Choice
+
+
+class _Refused(Exception):
+    """A candidate that does not do; `device` tells whether there was one to refuse."""
+
+    def __init__(self, reason: str, *, device: bool = True) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.device = device
+
+
+def plan(
+    model: ResolvedModel,
+    hardware: HardwareProfile,
+    availability: Mapping[str, Availability],
+    wish: Wish,
+) -> Plan:
+    """Choose the runtime, compute unit, devices and context length for a model.
+
+    Raises NoRuntimeError, with every reason, when nothing fits or a choice cannot be met, and
+    UsageError for a runtime or compute unit that does not exist or a context of no tokens.
+    """
+    if wish.context_length is not None and wish.context_length < 1:
+        raise UsageError(f"a context of {wish.context_length} tokens is not possible")
+    role = model.header.role if model.header is not None else "model"
+    if role in _NOT_FOR_CHAT:
+        raise NoRuntimeError(model.name, [_NOT_FOR_CHAT[role]])
+    runtimes, refusals = _runtimes(model, availability, wish)
+    if not runtimes:
+        raise NoRuntimeError(model.name, refusals)
+    devices = [device for device in hardware.devices if device.runtime in runtimes]
+    choice = compute.choice(wish.compute, devices)
+    if choice.free and wish.gpu_layers == 0:
+        choice = compute.Choice(("cpu",))
+    if choice.devices:
+        runtimes = [choice.devices[0].runtime]
+    case = _Case(model, hardware, wish, choice)
+    # reason -> the units that were there and passed over
+    passed_over: dict[str, list[str]] = {}
+    for unit in choice.units:
+        for runtime in runtimes:
+            mine = [device for device in devices if device.runtime == runtime]
+            try:
+                found = _candidate(case, runtime, unit, mine)
+            except _Refused as refused:
+                refusals.append(f"{unit}: {refused.reason}")
+                if refused.device:
+                    passed_over.setdefault(refused.reason, []).append(unit)
+                continue
+            return _explained(case, found, refusals, passed_over)
+    hint = None if choice.free else "leave `--compute` out, and geniex chooses what fits"
+    raise NoRuntimeError(model.name, refusals, hint=hint)
+
+
+def _runtimes(
+    model: ResolvedModel, availability: Mapping[str, Availability], wish: Wish
+) -> tuple[list[str], list[str]]:
+    """The runtimes that could run the model, and why others cannot."""
+    asked = wish.runtime
+    if asked is not None and asked not in availability:
+        raise UsageError(f"unknown runtime `{asked}`; known: {', '.join(availability)}")
+    usable: list[str] = []
+    refusals: list[str] = []
+    for name, state in availability.items():
+        if asked is not None and name != asked:
+            continue
+        if state.formats and model.format not in state.formats:
+            # only worth a word to who asked for it
+            if asked is not None:
+                runs = ", ".join(sorted(state.formats))
+                refusals.append(f"{name}: it runs {runs} models, and this one is {model.format}")
+        elif not state.available:
+            refusals.append(f"{name}: {state.reason or 'it is not available'}")
+        else:
+            usable.append(name)
+    if not usable and not refusals:
+        refusals.append(f"no runtime runs {model.format} models")
+    return usable, refusals
+
+
+def _candidate(case: _Case, runtime: str, unit: ComputeUnit, devices: Sequence[Device]) -> Plan:
+    """The plan for one runtime and unit. Raises _Refused."""
+    behind = case.choice.devices or compute.behind(unit, devices)
+    if not behind:
+        raise _Refused(_nothing_there(unit, runtime, case.hardware), device=False)
+    least = memory.need(case.model, _context(case, 0))
+    layers = 0 if unit == "cpu" else case.wish.gpu_layers
+    share = _share(case.model, layers) if unit != "cpu" else 1.0
+    if unit in ("gpu", "npu") and not case.choice.devices:
+        behind = compute.enough(behind, round(least.total * share))
+    if case.choice.free:
+        _prefer(case, unit, behind, round(least.total * share))
+    total, free = _memory(case.hardware, unit, behind)
+    context = _context(case, free)
+    need = memory.need(case.model, context)
+    _possible(case, unit, need, total, share)
+    return Plan(
+        runtime=runtime,
+        compute=unit,
+        devices=() if unit == "cpu" else tuple(device.name for device in behind),
+        gpu_layers=layers,
+        context_length=context,
+        needed_memory=need.total,
+        available_memory=free,
+    )
+
+
+def _nothing_there(unit: ComputeUnit, runtime: str, hardware: HardwareProfile) -> str:
+    if unit == "hybrid":
+        return f"{runtime} reports nothing besides the CPU to share the work with"
+    reason = f"{runtime} reports no {unit.upper()} device"
+    if unit == "npu" and hardware.chipset and runtime == "llama_cpp":
+        reason += f", though {hardware.chipset} has one: it takes a build with Hexagon (README)"
+    return reason
+
+
+def _share(model: ResolvedModel, layers: int) -> float:
+    """How much of the model is on the device when only so many layers are (-1: all)."""
+    blocks = model.header.block_count if model.header is not None else 0
+    # the output counts as one layer more
+    return 1.0 if layers < 0 or blocks == 0 else min(1.0, layers / (blocks + 1))
+
+
+def _prefer(case: _Case, unit: ComputeUnit, devices: Sequence[Device], needed: int) -> None:
+    """The rules for a unit that nobody asked for. Raises _Refused."""
+    if unit == "cpu":
+        return
+    if (case.hardware.chipset or "").casefold() in CPU_IS_FASTER:
+        raise _Refused("the CPU of this device is faster")
+    htp = devices[0].name.startswith("HTP")
+    if htp and not _htp_runs(case.model.precision):
+        raise _Refused(f"it has no kernels for {case.model.precision}, and runs Q4_0 best")
+    room = compute.total(devices, compute.room)
+    if not room or needed <= room:
+        return
+    reason = f"the model needs {_gb(needed)}, {_names(devices)} can take {_gb(room)}"
+    if htp:
+        sessions = math.ceil(needed / compute.HTP_SESSION)
+        raise _Refused(f"{reason}; GGML_HEXAGON_DEVICES={sessions} opens enough sessions")
+    raise _Refused(reason + _partly(case.model, unit, room / needed))
+
+
+def _partly(model: ResolvedModel, unit: ComputeUnit, fraction: float) -> str:
+    """What to type to put a part of the model onto a device that is too small for all of it."""
+    blocks = model.header.block_count if model.header is not None else 0
+    # one layer less than would just fit: the estimate is no promise
+    layers = math.floor((blocks + 1) * fraction) - 1
+    if layers < 1:
+        return ""
+    return f"; `--compute {unit} --ngl {layers}` puts {layers} of {blocks} layers there"
+
+
+def _htp_runs(precision: str | None) -> bool:
+    return precision is None or precision.removeprefix("UD-").startswith(HTP_PRECISIONS)
+
+
+def _memory(
+    hardware: HardwareProfile, unit: ComputeUnit, devices: Sequence[Device]
+) -> tuple[int, int]:
+    """(total, free) bytes for a model there; the NPU works in the machine's own memory."""
+    machine = (hardware.memory_total, hardware.memory_free)
+    if unit in ("cpu", "npu"):
+        return machine
+    if unit == "hybrid":
+        own = [device for device in devices if not compute.shares_memory(device)]
+        return (
+            machine[0] + compute.total(own, compute.capacity),
+            machine[1] + compute.total(own, compute.room),
+        )
+    total = compute.total(devices, compute.capacity)
+    return (total, compute.total(devices, compute.room)) if total else machine
+
+
+def _context(case: _Case, free: int) -> int:
+    return case.wish.context_length or memory.default_context(case.model, free)
+
+
+def _possible(
+    case: _Case, unit: ComputeUnit, need: memory.MemoryNeed, total: int, share: float
+) -> None:
+    """Refuse what cannot work at all: more memory than there is, were it all free."""
+    if not total:
+        return
+    weights = round(need.weights * share)
+    if weights > total:
+        more = _partly(case.model, unit, total / need.total) if unit == "gpu" else ""
+        raise _Refused(f"the weights alone are {_gb(weights)}, the memory is {_gb(total)}{more}")
+    needed = round(need.total * share)
+    if needed > total and case.wish.context_length is not None:
+        fits = memory.largest_context(case.model, round(total / share))
+        raise _Refused(
+            f"a context of {case.wish.context_length} tokens needs {_gb(needed)}, the memory is "
+            f"{_gb(total)}; `--nctx {fits}` would fit"
+        )
+
+
+def _explained(
+    case: _Case,
+    found: Plan,
+    refusals: Sequence[str],
+    passed_over: Mapping[str, Sequence[str]],
+) -> Plan:
+    """The plan with its reasons, and with notes about what the user may not expect."""
+    where = ", ".join(found.devices) or "the CPU"
+    why = "is the best unit that fits" if case.choice.free else "was asked for"
+    trained = memory.longest(case.model)
+    reasons = (
+        f"{found.runtime} runs {case.model.format} models",
+        f"{found.compute} ({where}) {why}",
+        _context_reason(case.wish.context_length, found.context_length, trained),
+    )
+    notes = [
+        f"not on the {' and '.join(units)}: {reason}; using the {found.compute} "
+        "(`--compute` overrides)"
+        for reason, units in passed_over.items()
+    ]
+    if case.wish.context_length and trained is not None and found.context_length > trained:
+        notes.append(f"the model was trained for {trained} tokens: beyond them answers get worse")
+    if found.needed_memory > found.available_memory > 0:
+        notes.append(
+            f"about {_gb(found.needed_memory)} are needed and {_gb(found.available_memory)} are "
+            "free: this may be very slow"
+        )
+    if any(name.startswith("HTP") for name in found.devices) and not _htp_runs(
+        case.model.precision
+    ):
+        notes.append(
+            f"the NPU has no kernels for {case.model.precision}: much of the work goes back to the "
+            "CPU; Q4_0 runs best"
+        )
+    return replace(found, reasons=reasons, refusals=tuple(refusals), notes=tuple(notes))
+
+
+def _context_reason(asked: int | None, context: int, trained: int | None) -> str:
+    if asked is not None:
+        return f"a context of {context} tokens was asked for"
+    if context == trained:
+        return f"a context of {context} tokens is what the model was trained for"
+    if context == memory.DEFAULT_CONTEXT:
+        return f"a context of {context} tokens is the default; `--nctx` changes it"
+    return f"a context of {context} tokens is what fits the free memory"
+
+
+def _names(devices: Sequence[Device]) -> str:
+    return " + ".join(device.name for device in devices)
+
+
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"

@@ -1,0 +1,325 @@
+"""A scripted runtime: the faces are tested and tried with it in milliseconds, without a model."""
+
+import codecs
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from geniex_catalogue.errors import (
+    ContextLengthError,
+    GenerationError,
+    GenieXError,
+    LoadError,
+    UsageError,
+)
+from geniex_catalogue.resolver import ResolvedModel
+from geniex_runtimes.contract import (
+    Availability,
+    Device,
+    Done,
+    Event,
+    FinishReason,
+    GenerationRequest,
+    LoadOptions,
+    ModelInfo,
+    Profile,
+    PromptPiece,
+    TextEvent,
+    TokenLogprob,
+)
+
+BOS = 256
+EOS = 257
+_SPECIAL = {BOS: "<s>", EOS: "</s>"}
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}</s>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One generation: every piece is one token; times are seconds.
+
+    `prefill_error` comes in place of the first piece, `error` after `error_after` pieces.
+    """
+
+    pieces: tuple[str | bytes, ...] = ("Hello", ", ", "world", "!")
+    prefill_delay: float = 0.0
+    delay: float = 0.0
+    prefill_error: GenieXError | None = None
+    error: GenieXError | None = None
+    error_after: int = 0
+
+
+class FakeRuntime:
+    """Loads anything in no time. The n-th generation follows the n-th script, the last ones repeat.
+
+    `load_error` comes after `load_delay` seconds instead of a model; `loads` are the options that
+    models were loaded with, in order.
+    """
+
+    def __init__(
+        self,
+        *scripts: Script,
+        name: str = "fake",
+        formats: frozenset[str] = frozenset({"gguf"}),
+        devices: Sequence[Device] | None = None,
+        context_length: int = 4096,
+        chat_template: str | None = CHAT_TEMPLATE,
+        load_delay: float = 0.0,
+        load_error: GenieXError | None = None,
+    ) -> None:
+        self.name = name
+        self.formats = formats
+        self.scripts = scripts or (Script(),)
+        self.loads: list[LoadOptions] = []
+        self._devices = (Device("CPU", "scripted", "cpu", name),) if devices is None else devices
+        self._context_length = context_length
+        self._chat_template = chat_template
+        self._load_delay = load_delay
+        self._load_error = load_error
+
+    def availability(self) -> Availability:
+        """Always there."""
+        return Availability(True, version="0")
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices it was made with; a CPU by default."""
+        return tuple(self._devices)
+
+    def load(
+        self,
+        model: ResolvedModel,
+        options: LoadOptions,
+        *,
+        progress: Callable[[float], bool] | None = None,
+    ) -> "FakeModel":
+        """A model that follows the scripts. Raises LoadError when given up, or the scripted error."""
+        for step in range(5):
+            if progress is not None and not progress(step / 4):
+                raise LoadError(f"loading `{model.name}` was given up")
+            time.sleep(self._load_delay / 5)
+        if self._load_error is not None:
+            raise self._load_error
+        self.loads.append(options)
+        info = ModelInfo(
+            name=model.name,
+            runtime=self.name,
+            compute=options.compute,
+            devices=options.devices,
+            context_length=options.context_length or self._context_length,
+            slots=options.slots,
+            chat_template=self._chat_template,
+            bos_token=_SPECIAL[BOS],
+            eos_token=_SPECIAL[EOS],
+            control_tokens=frozenset(_SPECIAL.values()),
+        )
+        return FakeModel(info, self.scripts)
+
+
+class FakeModel:
+    """A model whose answers are written down. A token is a byte of the prompt, 256 is BOS.
+
+    `requests` are the generations that were started, in order; `closed` tells whether it is freed.
+    """
+
+    def __init__(self, info: ModelInfo, scripts: Sequence[Script]) -> None:
+        self._info = info
+        self._scripts = scripts
+        self._lock = threading.Lock()
+        self._running: list[FakeGeneration] = []
+        self._slot: list[int] = []
+        self.requests: list[GenerationRequest] = []
+        self.closed = False
+
+    @property
+    def info(self) -> ModelInfo:
+        """The facts about this model."""
+        return self._info
+
+    def tokenize(self, prompt: Sequence[PromptPiece]) -> list[int]:
+        """BOS, then the bytes of the text; `</s>` is one token where special tokens count."""
+        tokens = [BOS]
+        for piece in prompt:
+            parts = [piece.text] if piece.literal else piece.text.split(_SPECIAL[EOS])
+            for index, part in enumerate(parts):
+                tokens += [EOS] * (index > 0) + list(part.encode())
+        return tokens
+
+    def detokenize(self, tokens: Sequence[int]) -> str:
+        """The text of token ids. Raises UsageError for an id above 257 or below 0."""
+        _check(tokens)
+        data = b"".join(_SPECIAL[t].encode() if t in _SPECIAL else bytes([t]) for t in tokens)
+        return data.decode("utf-8", "replace")
+
+    def generate(self, request: GenerationRequest) -> "FakeGeneration":
+        """Start the next script. Raises ContextLengthError, UsageError or GenerationError."""
+        pieces = [piece for piece in request.prompt if isinstance(piece, PromptPiece)]
+        ids = [token for token in request.prompt if isinstance(token, int)]
+        tokens = self.tokenize(pieces) if pieces else ids
+        if not tokens:
+            raise UsageError("the prompt is empty")
+        _check(tokens)
+        if len(tokens) > self._info.context_length:
+            raise ContextLengthError(len(tokens), self._info.context_length)
+        with self._lock:
+            if self.closed:
+                raise GenerationError("the model is closed")
+            script = self._scripts[min(len(self.requests), len(self._scripts) - 1)]
+            self.requests.append(request)
+            cached = _common(self._slot, tokens) if request.reuse_prefix else 0
+            self._slot = tokens
+            # the last token of a known prompt is evaluated again
+            cached = min(cached, len(tokens) - 1)
+            room = self._info.context_length - len(tokens)
+            generation = FakeGeneration(script, request, len(tokens), cached, room)
+            self._running.append(generation)
+        return generation
+
+    def close(self) -> None:
+        """End what is running; a second call does nothing."""
+        with self._lock:
+            self.closed = True
+            running, self._running = self._running, []
+        for generation in running:
+            generation.cancel()
+
+
+class FakeGeneration:
+    """A running script: text, then one `Done`. Times in its profile are real."""
+
+    def __init__(
+        self, script: Script, request: GenerationRequest, prompt: int, cached: int, room: int
+    ) -> None:
+        self._cancelled = threading.Event()
+        self._closed = False
+        self._events = self._run(script, request, prompt, cached, room)
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        if self._closed:
+            raise StopIteration
+        return next(self._events)
+
+    def close(self) -> None:
+        """Cancel, and give no more events."""
+        self._closed = True
+        self._cancelled.set()
+
+    def cancel(self) -> None:
+        """End with `cancelled` at the next event, as when the model is closed."""
+        self._cancelled.set()
+
+    def _run(
+        self, script: Script, request: GenerationRequest, prompt: int, cached: int, room: int
+    ) -> Iterator[Event]:
+        started = time.monotonic()
+        text = _Text(request.stop)
+        count, first = 0, 0.0
+        finish: FinishReason = "stop"
+        reason = "eos"
+        self._cancelled.wait(script.prefill_delay)
+        if script.prefill_error is not None:
+            raise script.prefill_error
+        prefilled = time.monotonic()
+        for index, piece in enumerate(script.pieces):
+            self._cancelled.wait(script.delay)
+            if self._cancelled.is_set():
+                finish, reason = "cancelled", "user"
+                break
+            if script.error is not None and index == script.error_after:
+                raise script.error
+            if count == request.max_tokens or count == room:
+                finish, reason = "length", "length" if count == request.max_tokens else "context"
+                break
+            count += 1
+            first = first or time.monotonic()
+            data = piece.encode() if isinstance(piece, str) else piece
+            logprob = _logprob(data, index, request.logprobs)
+            event = text.add(data, logprob)
+            if event is not None:
+                yield event
+            if text.stopped:
+                reason = "stop"
+                break
+        else:
+            if script.error is not None:
+                raise script.error
+        if (event := text.rest()) is not None:
+            yield event
+        ended = time.monotonic()
+        yield Done(
+            finish,
+            Profile(
+                ttft=(first or ended) - started,
+                prompt_time=prefilled - started,
+                decode_time=ended - prefilled,
+                prompt_tokens=prompt,
+                cached_tokens=cached,
+                generated_tokens=count,
+                stop_reason=reason,
+            ),
+        )
+
+
+class _Text:
+    """Holds back what may be the beginning of a stop string, or half a character."""
+
+    def __init__(self, stop: Sequence[str]) -> None:
+        self._stop = tuple(s for s in stop if s)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""
+        self._logprobs: list[TokenLogprob] = []
+        self.stopped = False
+
+    def add(self, data: bytes, logprob: TokenLogprob | None) -> TextEvent | None:
+        self._held += self._decoder.decode(data)
+        if logprob is not None:
+            self._logprobs.append(logprob)
+        ends = [at for stop in self._stop if (at := self._held.find(stop)) >= 0]
+        if ends:
+            self.stopped = True
+            self._held = self._held[: min(ends)]
+            return self.rest()
+        keep = max(
+            (n for s in self._stop for n in range(1, len(s)) if self._held.endswith(s[:n])),
+            default=0,
+        )
+        return self._give(len(self._held) - keep)
+
+    def rest(self) -> TextEvent | None:
+        if not self.stopped:
+            self._held += self._decoder.decode(b"", final=True)
+        return self._give(len(self._held))
+
+    def _give(self, length: int) -> TextEvent | None:
+        text, self._held = self._held[:length], self._held[length:]
+        if not text:
+            return None
+        logprobs, self._logprobs = tuple(self._logprobs), []
+        return TextEvent(text, logprobs)
+
+
+def _logprob(data: bytes, index: int, alternatives: int | None) -> TokenLogprob | None:
+    """Made up, but of the right shape: later tokens are less likely, as are later alternatives."""
+    if alternatives is None:
+        return None
+    chosen = -0.1 * (index + 1)
+    top = tuple(TokenLogprob(n, data if n == 0 else b"?", chosen - n) for n in range(alternatives))
+    return TokenLogprob(data[0] if data else EOS, data, chosen, top)
+
+
+def _check(tokens: Sequence[int]) -> None:
+    bad = next((token for token in tokens if not 0 <= token <= EOS), None)
+    if bad is not None:
+        raise UsageError(f"token {bad} is not in the vocabulary of {EOS + 1} tokens")
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

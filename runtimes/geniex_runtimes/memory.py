@@ -1,0 +1,75 @@
+"""How much memory a model needs, and the longest context that fits."""
+
+from dataclasses import dataclass
+
+from geniex_catalogue.resolver import ResolvedModel
+
+# tokens: enough for a chat with reasoning; longer costs memory that nobody asked for
+DEFAULT_CONTEXT = 8192
+# tokens: a context chosen here is not made shorter than this, however little memory is free
+LEAST_CONTEXT = 2048
+
+# tokens evaluated at once: work buffers grow with it
+_BATCH = 512
+_FLOAT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNeed:
+    """Bytes: the weights, the KV cache of one context, and buffers for intermediate results."""
+
+    weights: int
+    kv: int
+    work: int
+
+    @property
+    def total(self) -> int:
+        """Bytes altogether."""
+        return self.weights + self.kv + self.work
+
+
+def need(model: ResolvedModel, context_length: int) -> MemoryNeed:
+    """An estimate for one context of `context_length` tokens with an f16 cache.
+
+    Without a header (a bundle) the size of the files is all that is known.
+    """
+    header = model.header
+    if header is None:
+        return MemoryNeed(model.size, 0, 0)
+    hidden = header.number(header.own("embedding_length")) or 0
+    inner = header.number(header.own("feed_forward_length")) or 4 * hidden
+    return MemoryNeed(
+        weights=header.weights_bytes or model.size,
+        kv=header.kv_bytes_per_token(context_length) * context_length,
+        # alive at once: two inner rows, and about eight rows as wide as the model
+        work=_BATCH * (2 * inner + 8 * hidden) * _FLOAT,
+    )
+
+
+def longest(model: ResolvedModel) -> int | None:
+    """The context that the model was trained for, in tokens; None where it does not say."""
+    return model.header.context_length if model.header is not None else None
+
+
+def default_context(model: ResolvedModel, free: int) -> int:
+    """The context to use when none was asked for, in tokens.
+
+    The shortest of: what the model was trained for, DEFAULT_CONTEXT, what fits into `free` bytes;
+    but not below LEAST_CONTEXT (or the trained length) for want of memory.
+    """
+    context = min(longest(model) or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
+    while context // 2 >= LEAST_CONTEXT and need(model, context).total > free:
+        context //= 2
+    return context
+
+
+def largest_context(model: ResolvedModel, memory: int) -> int:
+    """The longest context, in steps of 256 tokens, that fits into so many bytes; 0 if none."""
+    low, high = 0, (longest(model) or DEFAULT_CONTEXT) // 256
+    while low < high:
+        middle = (low + high + 1) // 2
+        if need(model, middle * 256).total <= memory:
+            low = middle
+        else:
+            high = middle - 1
+    return low * 256
