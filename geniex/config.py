@@ -1,0 +1,265 @@
+"""Settings: flags, GENIEX_* variables and `<data>/config.json`, read once and passed whole.
+
+A flag wins over a variable, a variable over the file, the file over the default. Keys of the file:
+
+    key        variable         value
+    model      GENIEX_MODEL     the model of `geniex infer` without a name
+    runtime    GENIEX_RUNTIME   llama_cpp or qairt, where the format leaves a choice
+    compute    GENIEX_COMPUTE   cpu, gpu, npu, hybrid, or device names with commas
+    nctx       GENIEX_NCTX      context length in tokens
+    ngl        GENIEX_NGL       layers on the device, -1 for all
+    threads    GENIEX_THREADS   CPU threads
+    chipset    GENIEX_CHIPSET   the Snapdragon chipset, where the probe does not know it
+
+Only flags and variables: `--data-dir` / GENIEX_DATADIR, `--log` / GENIEX_LOG.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from geniex_catalogue.errors import StoreError, UsageError
+
+DEFAULT_MODEL = "geniex/tiny-chat:Q8_0"
+LOG_LEVELS = ("none", "error", "warn", "info", "debug", "trace")
+COMPUTE_UNITS = ("cpu", "gpu", "npu", "hybrid")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user set; None means: choose. `nctx` is tokens, `ngl` -1 is all layers."""
+
+    data_dir: Path
+    log: str = "none"
+    verbose: bool = False
+    model: str = DEFAULT_MODEL
+    runtime: str | None = None
+    compute: str | None = None
+    nctx: int | None = None
+    ngl: int = -1
+    threads: int | None = None
+    chipset: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of the file: how its text is read, and what it is for."""
+
+    name: str
+    parse: Callable[[str], str | int]
+    help: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable of the same meaning."""
+        return f"GENIEX_{self.name.upper()}"
+
+
+def _whole_number(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise UsageError(f"`{text}` is not a whole number") from None
+        if value < least:
+            raise UsageError(f"{value} is too small, the least is {least}")
+        return value
+
+    return parse
+
+
+def parse_compute(text: str) -> str:
+    """A compute unit in lower case, or a comma list of device names without spaces."""
+    if text.lower() in COMPUTE_UNITS:
+        return text.lower()
+    names = [name.strip() for name in text.split(",")]
+    if not all(name and name.replace("_", "").isalnum() for name in names):
+        raise UsageError(
+            f"`{text}` is no compute unit",
+            hint=f"use one of {', '.join(COMPUTE_UNITS)}, or the names `geniex devices` shows",
+        )
+    return ",".join(names)
+
+
+def _parse_runtime(text: str) -> str:
+    from geniex_runtimes import registry
+
+    names = sorted(registry.names())
+    if text not in names:
+        raise UsageError(f"`{text}` is no runtime", hint=f"use one of {', '.join(names)}")
+    return text
+
+
+KEYS: dict[str, Key] = {
+    key.name: key
+    for key in (
+        Key("model", str, "the model of `geniex infer` without a name"),
+        Key("runtime", _parse_runtime, "llama_cpp or qairt, where the format leaves a choice"),
+        Key("compute", parse_compute, "cpu, gpu, npu, hybrid, or device names with commas"),
+        Key("nctx", _whole_number(1), "context length in tokens"),
+        Key("ngl", _whole_number(-1), "layers on the device, -1 for all"),
+        Key("threads", _whole_number(1), "CPU threads"),
+        Key("chipset", str, "the Snapdragon chipset, where the probe does not know it"),
+    )
+}
+
+
+def key_of(name: str) -> Key:
+    """The key of that name. Raises UsageError with the valid ones."""
+    if name not in KEYS:
+        raise UsageError(f"unknown config key `{name}`", hint=f"valid keys: {', '.join(KEYS)}")
+    return KEYS[name]
+
+
+class ConfigFile:
+    """`<data>/config.json`: a flat map of texts, replaced as a whole."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.path = data_dir / "config.json"
+
+    def read(self) -> dict[str, str]:
+        """All entries; empty where there is no file. Raises StoreError for a damaged one."""
+        text = self._text()
+        try:
+            return _entries(text) if text is not None else {}
+        except ValueError as exc:
+            raise StoreError(
+                f"`{self.path}` is damaged: {exc}",
+                hint="mend or delete it; `geniex config set KEY VALUE` sets it aside for a new one",
+            ) from exc
+
+    def set(self, name: str, value: str) -> Path | None:
+        """Write one entry; an empty value clears it.
+
+        A damaged file is set aside first, and the answer is where it is now. Raises UsageError for
+        an unknown key or a bad value, StoreError where the folder cannot be written.
+        """
+        key = key_of(name)
+        if value:
+            value = str(_parsed(key, value, f"`{name}`"))
+        text = self._text()
+        aside = None
+        try:
+            entries = _entries(text) if text is not None else {}
+        except ValueError:
+            aside = self._set_aside()
+            entries = {}
+        entries.pop(name, None)
+        if value:
+            entries[name] = value
+        self._write(entries)
+        return aside
+
+    def _text(self) -> str | None:
+        try:
+            return self.path.read_text(encoding="utf-8-sig", errors="replace")
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            raise StoreError(f"cannot read `{self.path}`: {exc.strerror}") from exc
+
+    def _set_aside(self) -> Path:
+        aside = self.path.with_name("config.json.damaged")
+        try:
+            self.path.replace(aside)
+        except OSError as exc:
+            raise StoreError(f"cannot replace `{self.path}`: {exc.strerror}") from exc
+        return aside
+
+    def _write(self, entries: Mapping[str, str]) -> None:
+        import tempfile
+
+        make_data_dir(self.path.parent)
+        temporary: Path | None = None
+        try:
+            with tempfile.NamedTemporaryFile(
+                "w", encoding="utf-8", dir=self.path.parent, prefix=".config-", delete=False
+            ) as file:
+                temporary = Path(file.name)
+                json.dump(entries, file, indent=2, ensure_ascii=False)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.path)
+        except OSError as exc:
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
+            raise StoreError(f"cannot write `{self.path}`: {exc.strerror}") from exc
+
+
+_DATA_DIR_HINT = "choose another folder with `--data-dir` or GENIEX_DATADIR"
+
+
+def _entries(text: str) -> dict[str, str]:
+    entries = json.loads(text)
+    if not isinstance(entries, dict):
+        raise ValueError("it is not a map of keys to values")
+    for name, value in entries.items():
+        if isinstance(value, list | dict):
+            raise ValueError(f"the value of `{name}` is not a text")
+    return {name: str(value) for name, value in entries.items() if value is not None}
+
+
+def make_data_dir(path: Path) -> None:
+    """Make the data folder where it is missing. Raises StoreError where that cannot be."""
+    try:
+        path.mkdir(mode=0o770, parents=True, exist_ok=True)
+    except OSError as exc:
+        reason = exc.strerror or type(exc).__name__
+        raise StoreError(
+            f"cannot make the data folder `{path}`: {reason}", hint=_DATA_DIR_HINT
+        ) from exc
+
+
+def find_data_dir(flag: str | None, environ: Mapping[str, str]) -> Path:
+    """The data folder as an absolute path: `--data-dir`, GENIEX_DATADIR, else ~/.cache/geniex.
+
+    Raises UsageError where the home folder is needed and unknown, StoreError for a file.
+    """
+    if flag is not None and not flag.strip():
+        raise UsageError("`--data-dir` is empty")
+    text = flag or environ.get("GENIEX_DATADIR") or "~/.cache/geniex"
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError as exc:
+        raise UsageError(f"`{text}`: the home folder is not known", hint=_DATA_DIR_HINT) from exc
+    path = Path(os.path.abspath(path))  # noqa: PTH100  (a symbolic link stays as the user wrote it)
+    if path.exists() and not path.is_dir():
+        raise StoreError(f"`{path}` is not a folder", hint=_DATA_DIR_HINT)
+    return path
+
+
+def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
+    """Put flags (those that are not None), variables and the file together.
+
+    Raises UsageError for a value that cannot be, naming where it stands; StoreError for a damaged
+    file.
+    """
+    data_dir = find_data_dir(flags.get("data_dir"), environ)
+    values: dict[str, Any] = {}
+    entries = ConfigFile(data_dir).read()
+    for key in KEYS.values():
+        for source, texts in ((f"config.json, `{key.name}`", entries), (key.variable, environ)):
+            text = texts.get(key.name if texts is entries else key.variable)
+            if text:
+                values[key.name] = _parsed(key, text, source)
+        if flags.get(key.name) is not None:
+            values[key.name] = _parsed(key, str(flags[key.name]), f"--{key.name}")
+    log = flags.get("log") or environ.get("GENIEX_LOG") or "none"
+    if log.lower() not in LOG_LEVELS:
+        raise UsageError(
+            f"`{log}` is no log level", hint=f"use `--log` with one of {', '.join(LOG_LEVELS)}"
+        )
+    return Settings(
+        data_dir=data_dir, log=log.lower(), verbose=bool(flags.get("verbose")), **values
+    )
+
+
+def _parsed(key: Key, text: str, source: str) -> str | int:
+    try:
+        return key.parse(text)
+    except UsageError as exc:
+        raise UsageError(f"{source}: {exc.message}", hint=exc.hint) from None
