@@ -1,0 +1,193 @@
+"""The `/` commands of the chat at the terminal."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from geniex.chat.messages import Message
+from geniex.cli.conversation import Conversation
+from geniex_catalogue.errors import UsageError
+from geniex_runtimes.contract import SamplingOptions
+
+_SAMPLING: dict[str, Callable[[str], Any]] = {
+    "temperature": float,
+    "top_p": float,
+    "top_k": int,
+    "min_p": float,
+    "repetition_penalty": float,
+    "presence_penalty": float,
+    "frequency_penalty": float,
+    "seed": int,
+}
+_TRUTH = {"on": True, "true": True, "off": False, "false": False}
+_KEYS = (*_SAMPLING, "max_tokens", "think", "stop", "system")
+_ROWS = (
+    ("/set KEY VALUE", "Change how answers are made; `default` takes it back"),
+    ("/show", "Show the model and how answers are made"),
+    ("/save FILE", "Write the chat to a file"),
+    ("/load FILE", "Go on with a chat from a file"),
+    ("/clear", "Forget the chat, keep the system prompt"),
+    ("/exit", "Leave (or Ctrl-D)"),
+    ("/help, /?", "Show this"),
+    ("Alt-Enter, Ctrl-J", 'Start a new line (or put """ around several)'),
+    ("Ctrl-C", "Stop the answer, keep the chat"),
+)
+
+
+class Commands:
+    """Runs commands on a conversation; what they say goes to stderr."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._output = conversation.output
+        self._defaults = conversation.options
+        self._system = conversation.system
+
+    def takes(self, text: str) -> bool:
+        """Whether the text is a command: it begins with `/`, and its first word is no path."""
+        words = text.split(maxsplit=1)
+        word = words[0] if words else ""
+        return word.startswith("/") and "/" not in word[1:] and "." not in word
+
+    def run(self, text: str) -> bool:
+        """Run a command; False means: leave. Raises UsageError for a wrong one."""
+        word, _, rest = text.strip().partition(" ")
+        rest = rest.strip()
+        match word.lower():
+            case "/exit" | "/quit" | "/bye":
+                return False
+            case "/?" | "/h" | "/help":
+                self._say("Commands:", *(f"  {name:<25} {what}" for name, what in _ROWS))
+            case "/clear":
+                self._conversation.messages.clear()
+                self._output.clear_screen()
+            case "/set":
+                self._set(rest)
+            case "/show":
+                self._show()
+            case "/save":
+                self._save(rest)
+            case "/load":
+                self._load(rest)
+            case _:
+                raise UsageError(f"Unknown command: {word}", hint="`/?` shows what there is")
+        return True
+
+    def _say(self, *lines: str) -> None:
+        for line in lines:
+            self._output.tell(line)
+
+    def _set(self, text: str) -> None:
+        key, _, value = text.partition(" ")
+        key, value = key.replace("-", "_"), value.strip()
+        if key not in _KEYS or not value:
+            raise UsageError("give `/set KEY VALUE`", hint=f"keys: {', '.join(_KEYS)}")
+        conversation = self._conversation
+        default = value == "default"
+        options = conversation.options
+        if key == "system":
+            conversation.system = self._system if default else value
+        elif key in _SAMPLING:
+            chosen = getattr(self._defaults.sampling, key) if default else _number(key, value)
+            changed: dict[str, Any] = {key: chosen}
+            sampling: SamplingOptions = replace(options.sampling, **changed)
+            conversation.options = replace(options, sampling=sampling)
+        else:
+            chosen = getattr(self._defaults, key) if default else _option(key, value)
+            conversation.options = replace(options, **{key: chosen})
+
+    def _show(self) -> None:
+        conversation = self._conversation
+        info = conversation.model.loaded.info
+        options = conversation.options
+        chosen = {key: getattr(options.sampling, key) for key in _SAMPLING}
+        chosen |= {key: getattr(options, key) for key in ("max_tokens", "think", "stop")}
+        devices = ",".join(info.devices)
+        self._say(
+            f"model               {info.name}",
+            f"runtime             {info.runtime}, {info.compute} {devices}".rstrip(),
+            f"context             {info.context_length} tokens",
+            f"messages            {len(conversation.messages)}",
+            f"system              {conversation.system or '-'}",
+            *(f"{key:<19} {_shown(value)}" for key, value in chosen.items()),
+        )
+
+    def _save(self, name: str) -> None:
+        path = _path(name, "/save")
+        if path.exists() and _read_chat(path) is None:
+            raise UsageError(f"`{path}` is there and is no saved chat, choose another name")
+        conversation = self._conversation
+        chat = {
+            "model": conversation.model.resolved.name,
+            "system": conversation.system,
+            "messages": [message.as_dict() for message in conversation.messages],
+        }
+        try:
+            path.write_text(json.dumps(chat, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        except OSError as exc:
+            raise UsageError(f"cannot write `{path}`: {exc.strerror}") from exc
+        self._say(f"saved to {path}")
+
+    def _load(self, name: str) -> None:
+        path = _path(name, "/load")
+        chat = _read_chat(path)
+        if chat is None:
+            raise UsageError(f"`{path}` is no saved chat")
+        messages = [Message.from_dict(message) for message in chat["messages"]]
+        system = chat.get("system")
+        self._conversation.messages[:] = messages
+        self._conversation.system = system if isinstance(system, str) else None
+        self._say(f"{len(messages)} messages from {path}")
+
+
+def _path(name: str, command: str) -> Path:
+    if not name:
+        raise UsageError(f"give `{command} FILE`")
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as exc:
+        raise UsageError(f"`{name}`: the home folder is not known") from exc
+
+
+def _read_chat(path: Path) -> dict[str, Any] | None:
+    """A saved chat, or None for a file that is none. Raises UsageError where it does not read."""
+    try:
+        chat = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise UsageError(f"cannot read `{path}`: {exc.strerror}") from exc
+    except (ValueError, RecursionError):
+        return None
+    messages = chat.get("messages") if isinstance(chat, dict) else None
+    if not isinstance(messages, list) or not all(isinstance(m, dict) for m in messages):
+        return None
+    return dict(chat)
+
+
+def _number(key: str, text: str) -> float | int:
+    try:
+        value: float | int = _SAMPLING[key](text)
+    except ValueError:
+        raise UsageError(f"`{text}` is no value for `{key}`") from None
+    return value
+
+
+def _option(key: str, text: str) -> Any:
+    if key == "stop":
+        return (text,)
+    if key == "think":
+        if text.lower() not in _TRUTH:
+            raise UsageError("give `/set think on`, `off` or `default`")
+        return _TRUTH[text.lower()]
+    try:
+        value = int(text)
+    except ValueError:
+        raise UsageError(f"`{text}` is no value for `{key}`") from None
+    return None if value < 0 else value
+
+
+def _shown(value: Any) -> str:
+    if value is None or value == ():
+        return "default"
+    return ", ".join(map(repr, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,98 @@
+"""A chat at the terminal: asks the model, shows the answer as it comes, remembers both."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+
+from geniex.chat.messages import Message
+from geniex.chat.reasoning import Part
+from geniex.cli import profile
+from geniex.cli.output import Output
+from geniex.session import Answer, AnswerEvents, AnswerOptions, OpenModel
+
+
+class Conversation:
+    """Messages so far and how to answer the next. `live` shows answers as they come."""
+
+    def __init__(
+        self,
+        model: OpenModel,
+        output: Output,
+        options: AnswerOptions,
+        *,
+        system: str | None = None,
+        live: bool = True,
+    ) -> None:
+        self.model = model
+        self.output = output
+        self.options = options
+        self.system = system
+        self.messages: list[Message] = []
+        self._live = live
+        self._told: set[str] = set()
+
+    def ask(self, text: str) -> Answer:
+        """One turn. What was said before a Ctrl-C stays in the chat; a failed turn does not.
+
+        Raises what `OpenModel.answer` raises, and KeyboardInterrupt.
+        """
+        user = Message("user", text)
+        system = [Message("system", self.system)] if self.system else []
+        heard: list[str] = []
+        try:
+            answer = self._show(
+                lambda: self.model.answer([*system, *self.messages, user], self.options), heard
+            )
+        except KeyboardInterrupt:
+            if heard:
+                self.messages += [user, Message("assistant", "".join(heard))]
+            raise
+        reasoning = answer.reasoning or None
+        self.messages += [user, Message("assistant", answer.content, reasoning)]
+        return answer
+
+    def go_on(self, tokens: Sequence[int]) -> Answer:
+        """One raw turn from token ids; the chat does not remember it."""
+        return self._show(lambda: self.model.answer_tokens(tokens, self.options), [])
+
+    def _show(self, start: Callable[[], AnswerEvents], heard: list[str]) -> Answer:
+        """Show the parts as they come and the profile at the end; `heard` gets the content."""
+        thinking = False
+        answer = None
+        output = self.output
+        try:
+            with output.status("encoding...") as status, closing(start()) as events:
+                for event in events:
+                    if isinstance(event, Answer):
+                        answer = event
+                        continue
+                    status.stop()
+                    if event.kind == "content":
+                        heard.append(event.text)
+                    thinking = self._show_part(event, thinking)
+        finally:
+            if self._live:
+                if thinking:
+                    output.reasoning("\n</think>\n")
+                output.end_answer()
+        if answer is None:
+            raise RuntimeError("the runtime ended without a result")
+        self._show_end(answer)
+        return answer
+
+    def _show_part(self, part: Part, thinking: bool) -> bool:
+        if self._live:
+            if part.kind == "reasoning" and not thinking:
+                self.output.reasoning("<think>\n")
+            if part.kind == "content" and thinking:
+                self.output.reasoning("\n</think>\n")
+            show = self.output.reasoning if part.kind == "reasoning" else self.output.answer
+            show(part.text)
+        return part.kind == "reasoning"
+
+    def _show_end(self, answer: Answer) -> None:
+        for note in answer.notes:
+            if note not in self._told:  # once a chat, not once a turn
+                self._told.add(note)
+                self.output.warn(note)
+        if self._live:
+            self.output.note(f"\n{profile.block(answer.profile)}\n")

@@ -1,0 +1,82 @@
+"""`geniex doctor`: what would run a model here, and why."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from geniex.cli import options as shared
+from geniex.cli.devices import machine_json, probes_table
+from geniex.cli.output import Output, size_text, table
+from geniex_catalogue.errors import NoRuntimeError
+from geniex_runtimes.contract import Plan
+
+
+def doctor(
+    ctx: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A model that is here [default: the configured model]",
+            autocompletion=shared.complete_models,
+        ),
+    ] = None,
+    compute: shared.Compute = None,
+    runtime: shared.RuntimeName = None,
+    nctx: shared.ContextLength = None,
+    ngl: shared.GpuLayers = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Show what would run a model here, and why.
+
+    What the probes found, the choice with its reasons, the memory it needs and the memory there.
+    """
+    settings = shared.settings_of(ctx, compute=compute, runtime=runtime, nctx=nctx, ngl=ngl)
+    from geniex import session
+    from geniex.cli.terminal import in_background
+    from geniex_runtimes import dispatcher, hardware, registry
+
+    output = Output()
+    resolved = session.find_local_model(model or settings.model, settings)
+    with output.status("looking at the hardware..."):
+        machine = in_background(lambda: hardware.probe(settings.data_dir))
+    plan, refused = None, None
+    try:
+        wish = session.wish_of(settings)
+        plan = dispatcher.plan(resolved, machine, registry.availability(), wish)
+    except NoRuntimeError as exc:
+        refused = exc
+    if as_json:
+        output.json(
+            {
+                "model": resolved.name,
+                "format": resolved.format,
+                "size": resolved.size,
+                "plan": asdict(plan) if plan else None,
+                "refusals": list(refused.refusals if refused else plan.refusals if plan else ()),
+                "machine": machine_json(machine),
+            }
+        )
+    else:
+        output.data(probes_table(machine))
+        if plan:
+            output.data(f"\n{_plan_text(resolved.name, resolved.size, plan)}")
+    if refused:
+        raise refused
+
+
+def _plan_text(name: str, size: int, plan: Plan) -> str:
+    fits = plan.needed_memory <= plan.available_memory
+    rows = [
+        ("model", f"{name}, {size_text(size)}"),
+        ("runtime", plan.runtime),
+        ("compute", f"{plan.compute} {','.join(plan.devices)}".rstrip()),
+        ("context", f"{plan.context_length} tokens"),
+        ("memory needed", size_text(plan.needed_memory)),
+        ("memory there", f"{size_text(plan.available_memory)}{'' if fits else ', too little'}"),
+        *(("because", reason) for reason in plan.reasons),
+        *(("not taken", refusal) for refusal in plan.refusals),
+        *(("note", note) for note in plan.notes),
+    ]
+    return table(rows)

@@ -1,0 +1,204 @@
+"""`geniex infer`: ask a model, once or in a chat."""
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from geniex.cli import options as shared
+from geniex.cli.output import Output
+from geniex_catalogue.errors import UsageError
+
+if TYPE_CHECKING:
+    from geniex.cli.conversation import Conversation
+    from geniex.cli.prompts import Turns
+    from geniex.session import Answer
+
+DEFAULT_MAX_TOKENS = 2048
+
+
+def _finite(value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a number to sample with")
+    return value
+
+
+def _number(*names: str, help: str, low: float | None = None, high: float | None = None) -> Any:
+    return typer.Option(*names, help=help, min=low, max=high, callback=_finite)
+
+
+def infer(
+    ctx: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="org/repo[:precision], an alias, or a path [default: the configured model]",
+            autocompletion=shared.complete_models,
+        ),
+    ] = None,
+    prompt: Annotated[
+        list[str] | None,
+        typer.Option("-p", "--prompt", help="A turn of the user, repeatable; `-` is stdin"),
+    ] = None,
+    input_file: Annotated[
+        Path | None, typer.Option("-i", "--input", help="A text file that is the first turn")
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("-t", "--token-file", help="A file of token ids: one raw turn, no template"),
+    ] = None,
+    system_prompt: Annotated[
+        str | None, typer.Option("-s", "--system-prompt", help="What the model is told first")
+    ] = None,
+    temperature: Annotated[
+        float | None, _number("--temperature", help="0 is greedy [default: the model's, else 0.8]")
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        _number("--top-p", low=0, high=1, help="[default: the model's, else 0.95]"),
+    ] = None,
+    top_k: Annotated[
+        int | None,
+        typer.Option("--top-k", min=0, help="0 is off [default: the model's, else 40]"),
+    ] = None,
+    min_p: Annotated[
+        float | None,
+        _number("--min-p", low=0, high=1, help="[default: the model's, else 0.05]"),
+    ] = None,
+    repetition_penalty: Annotated[
+        float | None,
+        _number("--repetition-penalty", low=0, help="1 is off [default: the model's, else 1]"),
+    ] = None,
+    presence_penalty: Annotated[float, _number("--presence-penalty", help="0 is off")] = 0.0,
+    frequency_penalty: Annotated[float, _number("--frequency-penalty", help="0 is off")] = 0.0,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="[default: random]")
+    ] = None,
+    grammar_path: Annotated[
+        Path | None, typer.Option("--grammar-path", help="A GBNF file that the answer must fit")
+    ] = None,
+    grammar_string: Annotated[
+        str | None, typer.Option("--grammar-string", help="The same, as text")
+    ] = None,
+    enable_json: Annotated[
+        bool, typer.Option("--enable-json", help="The answer must be a JSON object or array")
+    ] = False,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", min=-1, help="-1 is until the context is full")
+    ] = DEFAULT_MAX_TOKENS,
+    stop: Annotated[
+        list[str] | None, typer.Option("--stop", help="Text that ends the answer, repeatable")
+    ] = None,
+    stop_file: Annotated[
+        Path | None, typer.Option("--stop-file", help="A file of such texts, one a line")
+    ] = None,
+    think: Annotated[
+        bool | None,
+        typer.Option("--think/--no-think", help="Reason before answering [default: the model's]"),
+    ] = None,
+    compute: shared.Compute = None,
+    runtime: shared.RuntimeName = None,
+    nctx: shared.ContextLength = None,
+    ngl: shared.GpuLayers = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="CPU threads [default: free cores]")
+    ] = None,
+    quiet: shared.Quiet = False,
+    as_json: shared.Json = False,
+    yes: shared.Yes = False,
+) -> None:
+    """Ask a model; without a prompt, chat with it.
+
+    The answer goes to stdout. Reasoning, the profile and everything else go to stderr. Turns are
+    the file of `-i`, then each `-p`. Text piped in is the prompt, or follows the first turn after
+    a blank line. A model that is not here is pulled first.
+    """
+    settings = shared.settings_of(
+        ctx, compute=compute, runtime=runtime, nctx=nctx, ngl=ngl, threads=threads
+    )
+    output = Output(quiet=quiet)
+    from geniex.cli import prompts
+
+    turns = prompts.read_turns(prompt or (), input_file, token_file, output.note)
+    if turns is None and as_json:
+        raise UsageError("`--json` needs a prompt", hint="give `-p TEXT`, or pipe the prompt in")
+    from geniex.session import AnswerOptions
+    from geniex_runtimes.contract import SamplingOptions
+
+    answering = AnswerOptions(
+        sampling=SamplingOptions(
+            temperature=None if temperature is None else max(temperature, 0.0),
+            top_p=top_p,
+            top_k=top_k,
+            min_p=min_p,
+            repetition_penalty=repetition_penalty,
+            presence_penalty=presence_penalty,
+            frequency_penalty=frequency_penalty,
+            seed=seed,
+            grammar=_grammar(grammar_path, grammar_string, enable_json, output),
+        ),
+        max_tokens=None if max_tokens < 0 else max_tokens,
+        stop=(*prompts.read_stops(stop_file), *(text for text in stop or () if text)),
+        think=think,
+    )
+    from geniex.cli import loading
+    from geniex.cli.conversation import Conversation
+
+    name = model or settings.model
+    resolved = loading.find_or_pull(name, settings, output, yes=yes or as_json)
+    opened = loading.load(resolved, settings, output)
+    try:
+        conversation = Conversation(
+            opened, output, answering, system=system_prompt, live=not as_json
+        )
+        if turns is None:
+            from geniex.cli.repl import Repl
+
+            Repl(conversation, settings.data_dir).run()
+        elif as_json:
+            output.json(_report(conversation, turns))
+        else:
+            _answer_all(conversation, turns)
+    finally:
+        opened.close()
+
+
+def _grammar(path: Path | None, text: str | None, enable_json: bool, output: Output) -> str | None:
+    from geniex.cli.prompts import read_text
+    from geniex.grammar import JSON_GRAMMAR
+
+    if enable_json:
+        if path is not None or text is not None:
+            raise UsageError("`--enable-json` is a grammar itself, leave the other one out")
+        return JSON_GRAMMAR
+    if path is not None and text is not None:
+        output.warn("`--grammar-string` wins over `--grammar-path`")
+    return text if text is not None or path is None else read_text(path)
+
+
+def _answer_all(conversation: "Conversation", turns: "Turns") -> list["Answer"]:
+    if turns.tokens is not None:
+        return [conversation.go_on(turns.tokens)]
+    return [conversation.ask(text) for text in turns.texts]
+
+
+def _report(conversation: "Conversation", turns: "Turns") -> dict[str, Any]:
+    """The one object of `--json`: the last turn's answer, all turns, the plan."""
+    from geniex.cli.profile import as_json
+
+    answers = [as_json(answer) for answer in _answer_all(conversation, turns)]
+    opened = conversation.model
+    prompts = turns.texts or (None,)
+    return {
+        "model": opened.resolved.name,
+        **answers[-1],
+        "turns": [
+            {"prompt": text, **answer} for text, answer in zip(prompts, answers, strict=True)
+        ],
+        "plan": asdict(opened.plan),
+        "context_length": opened.loaded.info.context_length,
+        "warnings": list(opened.warnings),
+    }

@@ -1,0 +1,133 @@
+"""Flags that several commands share, the global ones among them, and shell completion."""
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from geniex.config import Settings, find_data_dir, read_settings
+
+_FLAGS = "geniex.flags"
+_TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def settings_of(ctx: typer.Context, **flags: Any) -> Settings:
+    """The settings of this run: global flags, the command's own, variables and the file."""
+    settings = read_settings({**ctx.meta.get(_FLAGS, {}), **flags}, os.environ)
+    from geniex.cli import log
+
+    log.set_up(settings.log)
+    return settings
+
+
+def data_dir_of(ctx: typer.Context) -> Path:
+    """The data folder of this run, without a look at the file of settings in it."""
+    return find_data_dir(ctx.meta.get(_FLAGS, {}).get("data_dir"), os.environ)
+
+
+def complete_models(incomplete: str) -> list[str]:
+    """Names of the models in the store and of the built-in ones, for the shell."""
+    from geniex_catalogue.entries import catalogue
+    from geniex_catalogue.store import Store
+
+    settings = read_settings({}, os.environ)
+    names = {model.name for model in Store(settings.data_dir).list()}
+    names |= {entry.name for entry in catalogue().entries if entry.builtin}
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="org/repo[:precision], an alias, or the path of a model",
+        autocompletion=complete_models,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON value on stdout")]
+Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No notes, no progress, no profile")]
+Compute = Annotated[
+    str | None,
+    typer.Option("-c", "--compute", help="cpu, gpu, npu, hybrid or device names [default: best]"),
+]
+RuntimeName = Annotated[
+    str | None, typer.Option("--runtime", help="llama_cpp or qairt [default: by format]")
+]
+ContextLength = Annotated[
+    int | None, typer.Option("--nctx", min=1, help="Context length in tokens [default: what fits]")
+]
+GpuLayers = Annotated[
+    int | None, typer.Option("-n", "--ngl", min=-1, help="Layers on the device, -1 for all")
+]
+
+
+def _remember(ctx: typer.Context, param: Any, value: Any) -> None:
+    if value not in (None, False):
+        ctx.meta.setdefault(_FLAGS, {})[param.name] = value
+
+
+def _global_flags() -> list[TyperOption]:
+    """The flags every command takes, before its name or after it."""
+    return [
+        TyperOption(
+            param_decls=["--data-dir"],
+            metavar="DIR",
+            help="Where models and settings are kept [default: ~/.cache/geniex]",
+            expose_value=False,
+            callback=_remember,
+        ),
+        TyperOption(
+            param_decls=["--log"],
+            metavar="LEVEL",
+            help="none, error, warn, info, debug or trace, to stderr [default: none]",
+            expose_value=False,
+            callback=_remember,
+        ),
+        TyperOption(
+            param_decls=["--verbose"],
+            is_flag=True,
+            default=False,
+            help="Tell more",
+            expose_value=False,
+            callback=_remember,
+        ),
+    ]
+
+
+class Command(TyperCommand):
+    """A command that takes the global flags too, and `--flag=false` for its switches."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(_global_flags())
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, after `--think=false` was turned into `--no-think`."""
+        return super().parse_args(ctx, self._plain_switches(args))
+
+    def _plain_switches(self, args: list[str]) -> list[str]:
+        options = [param for param in self.params if isinstance(param, TyperOption)]
+        switches = {o.opts[0]: o.secondary_opts[0] for o in options if o.secondary_opts}
+        takes_value = {name for o in options if not o.is_flag for name in o.opts}
+        plain: list[str] = []
+        for index, arg in enumerate(args):
+            if arg == "--":
+                return plain + args[index:]
+            match = re.fullmatch(r"(--[\w-]+)=(\w+)", arg)
+            is_value = index > 0 and args[index - 1] in takes_value
+            if match and match[1] in switches and match[2].lower() in _TRUTH and not is_value:
+                arg = match[1] if _TRUTH[match[2].lower()] else switches[match[1]]
+            plain.append(arg)
+        return plain
+
+
+class Group(TyperGroup):
+    """The root: the global flags stand before a command's name here."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(_global_flags())

@@ -1,0 +1,189 @@
+"""The one sink: data goes to stdout, everything else to stderr."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
+
+import typer
+
+from geniex_catalogue.errors import UsageError
+
+_CONTROL = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+
+
+class OutputClosedError(Exception):
+    """Raised when who read our output is gone (`geniex list | head -1`); not an error to tell."""
+
+
+def prepare_streams() -> None:
+    """Speak UTF-8 on stdout and stderr whatever the locale; what cannot be said becomes `?`."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors="replace")
+
+
+def discard_stdout() -> None:
+    """Point stdout at nothing, so that the flush at exit has nothing to complain about."""
+    if sys.stdout is None:
+        return
+    try:
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+    except (OSError, ValueError):  # a stream without a descriptor has no flush at exit either
+        return
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person looks at the stream (or types into it)."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def has_colour(stream: TextIO | None) -> bool:
+    """Whether colour is wanted and understood: a terminal, no NO_COLOR, not a dumb one."""
+    dumb = os.environ.get("TERM") == "dumb"
+    return is_terminal(stream) and not os.environ.get("NO_COLOR") and not dumb
+
+
+class Output:
+    """Where a command writes. `quiet` hides notes and profiles, never data, warnings or errors."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self._at_line_start = True
+
+    def data(self, text: str) -> None:
+        """Write lines of data."""
+        self._write(sys.stdout, f"{text}\n")
+
+    def json(self, value: Any) -> None:
+        """Write one JSON value, sizes as integers and letters as they are."""
+        self.data(json.dumps(value, indent=2, ensure_ascii=False))
+
+    def answer(self, text: str) -> None:
+        """Write a piece of an answer at once; a terminal is spared its control characters."""
+        if text:
+            self._write(sys.stdout, _printable(text) if is_terminal(sys.stdout) else text)
+            self._at_line_start = text.endswith("\n")
+
+    def end_answer(self) -> None:
+        """End the answer's last line."""
+        if not self._at_line_start:
+            self.answer("\n")
+
+    def note(self, text: str) -> None:
+        """Write a line that is good to know, unless quiet."""
+        if not self.quiet:
+            self._write(sys.stderr, f"{text}\n")
+
+    def tell(self, text: str) -> None:
+        """Write a line that was asked for, beside the data."""
+        self._write(sys.stderr, f"{text}\n")
+
+    def clear_screen(self) -> None:
+        """Clear the terminal, where there is one that can."""
+        if has_colour(sys.stderr):
+            self._write(sys.stderr, "\x1b[H\x1b[2J")
+
+    def reasoning(self, text: str) -> None:
+        """Write a piece of reasoning to stderr, dim where there is colour, unless quiet."""
+        if self.quiet or not text:
+            return
+        if is_terminal(sys.stderr):
+            text = _printable(text)
+        self._write(sys.stderr, f"\x1b[2m{text}\x1b[0m" if has_colour(sys.stderr) else text)
+
+    def status(self, text: str) -> "Status":
+        """A line that shows, on a terminal, that something is going on; used as a context."""
+        return Status(text, shown=not self.quiet and has_colour(sys.stderr))
+
+    def warn(self, text: str) -> None:
+        """Write a warning line."""
+        self._write(sys.stderr, f"Warning: {one_line(text)}\n")
+
+    def _write(self, stream: TextIO | None, text: str) -> None:
+        if stream is None:  # started with the stream closed
+            return
+        try:
+            stream.write(text)
+            stream.flush()
+        except BrokenPipeError:
+            discard_stdout()
+            raise OutputClosedError from None
+
+
+class Status:
+    """A spinner on stderr; does nothing where nobody looks."""
+
+    def __init__(self, text: str, *, shown: bool) -> None:
+        self._spinner: Any = None
+        if shown:
+            from rich.console import Console
+
+            self._spinner = Console(stderr=True).status(text)
+
+    def update(self, text: str) -> None:
+        """Change the text."""
+        if self._spinner is not None:
+            self._spinner.update(text)
+
+    def stop(self) -> None:
+        """Take the line away; nothing happens the second time."""
+        if self._spinner is not None:
+            self._spinner.stop()
+            self._spinner = None
+
+    def __enter__(self) -> "Status":
+        if self._spinner is not None:
+            self._spinner.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def confirm(question: str, *, default: bool = False) -> None:
+    """Ask at the terminal. Raises typer.Abort for a no, UsageError where nobody can be asked."""
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        raise UsageError(
+            "this needs a yes, and there is no terminal to ask at", hint="give `--yes`"
+        )
+    typer.confirm(one_line(question), default=default, abort=True, err=True)
+
+
+def waiting_for(name: str, output: Output) -> Callable[[int | None], None]:
+    """What to say when another process holds a model."""
+
+    def say(holder: int | None) -> None:
+        who = f"process {holder}" if holder is not None else "another process"
+        output.note(f"waiting for {who}, which holds {name}")
+
+    return say
+
+
+def one_line(text: str) -> str:
+    """The text as one line without control characters."""
+    return " ".join(_printable(text).split())
+
+
+def _printable(text: str) -> str:
+    return text.translate(_CONTROL)
+
+
+def size_text(size: int) -> str:
+    """Bytes for a person, in binary units."""
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+def table(rows: Sequence[tuple[str, ...]]) -> str:
+    """Rows as columns two spaces apart, the first row being the head."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)

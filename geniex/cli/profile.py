@@ -1,0 +1,51 @@
+"""What an answer took, as a block of lines and as JSON."""
+
+from typing import Any
+
+from geniex.session import Answer
+from geniex_runtimes.contract import Profile
+
+
+def block(profile: Profile) -> str:
+    """The profile as lines, in seconds, tokens and tokens per second."""
+    lines = [
+        f"total time:     {profile.total_time:f}s",
+        f"ttft:           {profile.ttft:f}s",
+        f"prompt time:    {profile.prompt_time:f}s",
+        f"prompt tokens:  {profile.prompt_tokens} token(s)",
+        f"prompt speed:   {profile.prefill_speed:f} tok/s",
+        f"decode time:    {profile.decode_time:f}s",
+        f"decode tokens:  {profile.generated_tokens} token(s)",
+        f"decode speed:   {profile.decode_speed:f} tok/s",
+        f"stop reason:    {profile.stop_reason}",
+    ]
+    if profile.draft_proposed > 0:
+        share = 100 * profile.draft_accepted / profile.draft_proposed
+        counts = f"{profile.draft_accepted}/{profile.draft_proposed}"
+        lines.append(f"draft accept:   {counts} ({share:.1f}%)")
+    return "\n".join(lines)
+
+
+def as_json(answer: Answer) -> dict[str, Any]:
+    """An answer with its usage in tokens and its timings in seconds and tokens per second."""
+    profile = answer.profile
+    return {
+        "answer": answer.content,
+        "reasoning": answer.reasoning or None,
+        "finish_reason": answer.finish_reason,
+        "stop_reason": profile.stop_reason,
+        "usage": {
+            "prompt_tokens": profile.prompt_tokens,
+            "cached_tokens": profile.cached_tokens,
+            "prefilled_tokens": profile.prefilled_tokens,
+            "completion_tokens": profile.generated_tokens,
+        },
+        "timings": {
+            "total_time": profile.total_time,
+            "ttft": profile.ttft,
+            "prompt_time": profile.prompt_time,
+            "decode_time": profile.decode_time,
+            "prompt_speed": profile.prefill_speed,
+            "decode_speed": profile.decode_speed,
+        },
+    }

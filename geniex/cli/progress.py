@@ -1,0 +1,127 @@
+"""How a download shows: bars on a terminal, a line now and then elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from geniex.cli.output import Output, has_colour, size_text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+    from geniex_catalogue.hubs.contract import Progress
+
+STEP = 10  # percent between two lines
+PAUSE = 30.0  # seconds of silence after which a line comes anyway
+
+
+@contextmanager
+def shown(total: int | None, output: Output) -> Iterator["Progress | None"]:
+    """Progress for a download of `total` bytes; None where the output is quiet."""
+    if output.quiet:
+        yield None
+    elif has_colour(sys.stderr):
+        with _bars() as bars:
+            yield BarProgress(bars)
+    else:
+        yield LineProgress(total, output.note)
+
+
+def _bars() -> "Bars":
+    from rich import progress
+    from rich.console import Console
+
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.DownloadColumn(binary_units=True),
+        progress.TransferSpeedColumn(),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+
+
+class BarProgress:
+    """A bar a file."""
+
+    def __init__(self, bars: "Bars") -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+
+    def start(self, file: str, total: int | None, present: int) -> None:
+        """Show the file's bar, from what is here already."""
+        if file in self._tasks:
+            self._bars.reset(self._tasks[file], total=total, completed=present)
+        else:
+            # the text is a file name from a hub, not markup
+            name = file.replace("[", r"\[")
+            self._tasks[file] = self._bars.add_task(name, total=total, completed=present)
+
+    def advance(self, file: str, count: int) -> None:
+        """Move the file's bar."""
+        self._bars.advance(self._tasks[file], count)
+
+    def retry(self, file: str, reason: str, wait: float) -> None:
+        """Say why it stopped."""
+        self._bars.console.print(_retry_text(file, reason, wait), markup=False, highlight=False)
+
+    def finish(self, file: str) -> None:
+        """Leave the bar full."""
+        task = self._tasks[file]
+        done = next(t.completed for t in self._bars.tasks if t.id == task)
+        self._bars.update(task, total=done, completed=done)
+
+
+class LineProgress:
+    """A line every ten percent or thirty seconds, over all files together."""
+
+    def __init__(
+        self,
+        total: int | None,
+        write: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._total = total
+        self._write = write
+        self._clock = clock
+        self._done: dict[str, int] = {}
+        self._begun = self._last = clock()
+        self._percent = 0
+        self._moved = 0
+
+    def start(self, file: str, total: int | None, present: int) -> None:
+        """Count what is here already, without taking it for speed."""
+        self._done[file] = present
+        self._percent = max(self._percent, self._share() // STEP * STEP)
+
+    def advance(self, file: str, count: int) -> None:
+        """Count, and write a line when it is time."""
+        self._done[file] += count
+        self._moved += count
+        if self._share() >= self._percent + STEP or self._clock() - self._last >= PAUSE:
+            self._line()
+
+    def retry(self, file: str, reason: str, wait: float) -> None:
+        """Say why it stopped."""
+        self._write(_retry_text(file, reason, wait))
+
+    def finish(self, file: str) -> None:
+        """Nothing: the last percent said it."""
+
+    def _share(self) -> int:
+        return 100 * sum(self._done.values()) // self._total if self._total else 0
+
+    def _line(self) -> None:
+        self._last = self._clock()
+        self._percent = self._share() // STEP * STEP
+        done = size_text(sum(self._done.values()))
+        of = f" of {size_text(self._total)}, {self._share()}%" if self._total else ""
+        speed = self._moved / max(self._last - self._begun, 1e-3)
+        self._write(f"downloading: {done}{of}, {size_text(round(speed))}/s")
+
+
+def _retry_text(file: str, reason: str, wait: float) -> str:
+    return f"{file}: {reason}; going on in {wait:.0f} s"

@@ -1,0 +1,127 @@
+"""`geniex pull`: a model comes onto the disk, from a hub or from a local path."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from geniex.cli import options as shared
+from geniex.cli.output import Output, confirm, is_terminal, size_text
+from geniex_catalogue.errors import UsageError
+
+if TYPE_CHECKING:
+    from geniex.config import Settings
+    from geniex_catalogue.names import ModelRef
+    from geniex_catalogue.stored import StoredModel
+
+
+class HubName(StrEnum):
+    """Where a model comes from, with the short names."""
+
+    HUGGINGFACE = "huggingface"
+    HF = "hf"
+    LOCALFS = "localfs"
+    LOCAL = "local"
+
+
+def pull(
+    ctx: typer.Context,
+    model: shared.ModelArgument,
+    hub: Annotated[
+        HubName | None,
+        typer.Option("--model-hub", help="Where it comes from [default: huggingface]"),
+    ] = None,
+    revision: Annotated[
+        str | None, typer.Option("--revision", help="A branch, tag or commit of the repository")
+    ] = None,
+    local_path: Annotated[
+        Path | None,
+        typer.Option("--local-path", help="A GGUF file, a folder or a zip to take it from"),
+    ] = None,
+    link: Annotated[
+        bool, typer.Option("--link", help="With --local-path: hard links instead of copies")
+    ] = False,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="With --local-path: leave the files where they are")
+    ] = False,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Fetch a model onto this disk.
+
+    What an earlier try fetched is used.
+    """
+    settings = shared.settings_of(ctx)
+    from geniex_catalogue.entries import catalogue
+    from geniex_catalogue.names import parse
+
+    output = Output(quiet=quiet)
+    ref = parse(model, catalogue().aliases)
+    local = hub in (HubName.LOCALFS, HubName.LOCAL)
+    if local_path is None and (local or link or in_place):
+        raise UsageError("`--local-path` is missing")
+    if local_path is None:
+        stored = fetch(ref, settings, output, revision=revision)
+    elif (hub is not None and not local) or revision is not None:
+        raise UsageError("`--local-path` is a source of its own, leave the hub's flags out")
+    else:
+        stored = _import(ref, local_path, settings, output, link=link, in_place=in_place)
+    output.tell("Download success" if local_path is None else "Import success")
+    output.tell(f"Size:      {size_text(stored.size)}")
+    output.tell(f"Location:  {stored.folder}")
+    output.tell(f"Precision: {', '.join(stored.precisions)}")
+
+
+def fetch(
+    ref: "ModelRef",
+    settings: "Settings",
+    output: Output,
+    *,
+    revision: str | None = None,
+    ask: bool = False,
+) -> "StoredModel":
+    """Pull a model with progress; `ask` first, on a terminal. Raises the hub's errors."""
+    import sys
+
+    from geniex_catalogue.pull import execute, plan_pull
+
+    from geniex.cli.progress import shown
+    from geniex_catalogue.store import Store
+
+    store = Store(settings.data_dir)
+    with output.status(f"looking for {ref}..."):
+        plan = plan_pull(ref, store, revision=revision)
+    size = size_text(plan.total) if plan.total else "unknown size"
+    if ask and is_terminal(sys.stdin) and is_terminal(sys.stderr):
+        confirm(f"Download {plan.ref} ({size}) from {plan.hub}?", default=True)
+    output.note(f"downloading {plan.ref} ({size}) from {plan.hub}")
+    try:
+        with shown(plan.total, output) as progress:
+            return execute(plan, store, progress)
+    except KeyboardInterrupt:
+        output.note(f"stopped; what has arrived is kept, `geniex pull {plan.ref}` goes on")
+        raise
+
+
+def _import(
+    ref: "ModelRef",
+    path: Path,
+    settings: "Settings",
+    output: Output,
+    *,
+    link: bool,
+    in_place: bool,
+) -> "StoredModel":
+    from geniex_catalogue.hubs.localfs import import_path
+
+    from geniex.cli.terminal import in_background
+    from geniex_catalogue.store import Store
+
+    if link and in_place:
+        raise UsageError("`--link` and `--in-place` exclude each other")
+    mode: Literal["copy", "link", "in_place"] = (
+        "link" if link else "in_place" if in_place else "copy"
+    )
+    store = Store(settings.data_dir)
+    with output.status(f"importing {path}..."):
+        return in_background(lambda: import_path(ref, path, store, mode))

@@ -1,0 +1,64 @@
+"""`geniex remove`: models, or precisions of them, go from the disk."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from geniex.cli.errors import tell
+from geniex.cli.options import Yes, complete_models, settings_of
+from geniex.cli.output import Output, confirm, size_text, waiting_for
+from geniex_catalogue.errors import GenieXError
+
+if TYPE_CHECKING:
+    from geniex_catalogue.names import ModelRef
+    from geniex_catalogue.store import Store
+
+
+def remove(
+    ctx: typer.Context,
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...", help="org/repo[:precision]", autocompletion=complete_models
+        ),
+    ],
+    yes: Yes = False,
+) -> None:
+    """Remove models, or precisions of them.
+
+    Where one fails, the others are removed all the same.
+    """
+    from geniex_catalogue.store import Store
+
+    output = Output()
+    store = Store(settings_of(ctx).data_dir)
+    code = 0
+    refs: list[ModelRef] = []
+    for name in models:
+        try:
+            refs.append(_stored(name, store))
+        except GenieXError as exc:
+            code = code or tell(exc)
+    if refs and not yes:
+        names = ", ".join(map(str, refs))
+        confirm(f"Are you sure you want to delete {names}?")
+    for ref in refs:
+        try:
+            freed = store.remove(ref, on_wait=waiting_for(str(ref), output))
+            output.tell(f"Removed {ref}, {size_text(freed)} freed")
+        except GenieXError as exc:
+            code = code or tell(exc)
+    if code:
+        raise typer.Exit(code)
+
+
+def _stored(name: str, store: "Store") -> "ModelRef":
+    """The name of a model that is in the store. Raises ModelNotFoundError."""
+    from geniex_catalogue.entries import catalogue
+    from geniex_catalogue.errors import ModelNotFoundError
+    from geniex_catalogue.names import parse
+
+    ref = parse(name, catalogue().aliases)
+    if store.find(ref) is None:
+        raise ModelNotFoundError(str(ref), [model.name for model in store.list()][:3])
+    return ref

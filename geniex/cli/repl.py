@@ -1,0 +1,161 @@
+"""The chat at the terminal: a line editor, `/` commands, and answers that Ctrl-C can stop.
+
+Enter sends; Alt-Enter or Ctrl-J starts a new line; a text that begins with three double quotes goes
+on over Enter until they come again. The editor draws on stderr, so that stdout has answers alone.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from geniex.cli import terminal
+from geniex.cli.commands import Commands
+from geniex.cli.conversation import Conversation
+from geniex.cli.errors import tell
+from geniex.config import make_data_dir
+from geniex_catalogue.errors import GenieXError, StoreError
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.history import History
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+QUOTES = '"""'
+
+
+class Repl:
+    """Reads a turn, runs it, until the user leaves."""
+
+    def __init__(self, conversation: Conversation, data_dir: Path) -> None:
+        self._conversation = conversation
+        self._output = conversation.output
+        self._commands = Commands(conversation)
+        self._session = _session(_history(data_dir, conversation))
+
+    def run(self) -> None:
+        """Chat until `/exit` or Ctrl-D. Errors of a turn are told, and the chat goes on."""
+        terminal.hush()
+        while True:
+            try:
+                text = self._session.prompt()
+            except KeyboardInterrupt:
+                terminal.settle()
+                self._output.note("Ctrl-D or /exit leaves")
+                continue
+            except EOFError:
+                return
+            text = unquoted(text)
+            if not text.strip():
+                continue
+            try:
+                if self._commands.takes(text):
+                    if not self._commands.run(text):
+                        return
+                else:
+                    self._conversation.ask(text)
+            except KeyboardInterrupt:
+                terminal.settle()
+                self._output.note("(stopped)")
+            except GenieXError as exc:
+                tell(exc)
+
+
+def unquoted(text: str) -> str:
+    """The text without the triple quotes around it."""
+    stripped = text.strip()
+    if stripped.startswith(QUOTES):
+        return stripped.removeprefix(QUOTES).removesuffix(QUOTES).strip("\n")
+    return text
+
+
+def is_open(text: str) -> bool:
+    """Whether a triple quote was begun and not ended."""
+    stripped = text.strip()
+    return stripped.startswith(QUOTES) and (
+        len(stripped) < 2 * len(QUOTES) or not stripped.endswith(QUOTES)
+    )
+
+
+def _history(data_dir: Path, conversation: Conversation) -> "History":
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    file = data_dir / "history"
+    try:
+        make_data_dir(data_dir)
+        file.touch(mode=0o600)
+    except (StoreError, OSError):
+        conversation.output.warn(f"`{file}` cannot be written, this chat's history is not kept")
+        return InMemoryHistory()
+    return FileHistory(str(file))
+
+
+def _session(history: "History") -> "PromptSession[str]":
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.formatted_text import FormattedText
+    from prompt_toolkit.output import create_output
+
+    # we need no answer about where the cursor is, and terminals without one would be complained of
+    os.environ.setdefault("PROMPT_TOOLKIT_NO_CPR", "1")
+    pace = _Pace()
+    session: PromptSession[str] = PromptSession(
+        "> ",
+        multiline=True,
+        prompt_continuation=". ",
+        placeholder=FormattedText([("ansibrightblack", "Send a message (/? for help)")]),
+        history=history,
+        key_bindings=_bindings(pace),
+        output=create_output(stdout=sys.stderr),
+    )
+    session.app.key_processor.before_key_press += pace.key_came
+    return session
+
+
+class _Pace:
+    """Whether keys come one by one, or many at once."""
+
+    AT_ONCE = 0.005  # seconds: no hand is that fast
+
+    def __init__(self) -> None:
+        self._last = 0.0
+        self.at_once = False
+
+    def key_came(self, _: object) -> None:
+        now = time.monotonic()
+        self.at_once = now - self._last < self.AT_ONCE
+        self._last = now
+
+
+def _bindings(pace: _Pace) -> "KeyBindings":
+    from prompt_toolkit.key_binding import KeyBindings
+
+    bindings = KeyBindings()
+
+    def send(event: "KeyPressEvent") -> None:
+        if is_open(event.current_buffer.text):
+            event.current_buffer.newline(copy_margin=False)
+        else:
+            event.current_buffer.validate_and_handle()
+
+    def new_line(event: "KeyPressEvent") -> None:
+        event.current_buffer.newline(copy_margin=False)
+
+    def line_feed(event: "KeyPressEvent") -> None:
+        # Ctrl-J, unless it ends what came at once: then it is an Enter that was typed before the
+        # terminal was ours, or a program's line
+        ends_a_line = pace.at_once and not event.key_processor.input_queue
+        (send if ends_a_line else new_line)(event)
+
+    def interrupt(event: "KeyPressEvent") -> None:
+        if event.current_buffer.text:
+            event.current_buffer.reset()
+        else:
+            event.app.exit(exception=KeyboardInterrupt(), style="class:aborting")
+
+    bindings.add("enter")(send)
+    bindings.add("escape", "enter")(new_line)
+    bindings.add("c-j")(line_feed)
+    bindings.add("c-c")(interrupt)
+    bindings.add("<sigint>")(interrupt)
+    return bindings

@@ -1,0 +1,139 @@
+"""Signals, long native calls and the terminal's state: Ctrl-C always works, nothing is left broken.
+
+SIGINT raises KeyboardInterrupt in the main thread. Python can only do that between two of its own
+steps, so native calls that take long run on another thread (`in_background`) while the main thread
+waits in short steps. A second Ctrl-C before the first has had its effect ends the process at once.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeVar
+
+from geniex.cli.errors import INTERRUPTED
+
+T = TypeVar("T")
+STEP = 0.05  # seconds between two looks at a background call: within what feels like at once
+
+
+class _State:
+    pending = False  # a Ctrl-C is on its way up the stack
+    background = 0  # native calls that were left running
+    attributes: list[Any] | None = None  # the terminal as we found it
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Handle signals and give the terminal back as it was found."""
+    previous = {}
+    if threading.current_thread() is threading.main_thread():
+        previous = {
+            signal.SIGINT: signal.signal(signal.SIGINT, _on_interrupt),
+            signal.SIGTERM: signal.signal(signal.SIGTERM, _on_terminate),
+        }
+    _State.pending = False
+    _State.attributes = _terminal_attributes()
+    try:
+        yield
+    finally:
+        restore()
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def settle() -> None:
+    """Say that an interrupt had its effect: the next Ctrl-C is a first one again."""
+    _State.pending = False
+
+
+def left_running() -> bool:
+    """Whether a native call still runs on a thread, so that an orderly exit would crash or hang."""
+    return _State.background > 0
+
+
+def in_background(call: Callable[[], T], on_interrupt: Callable[[], None] | None = None) -> T:
+    """Run a call that may stay long in native code, and be open to Ctrl-C meanwhile.
+
+    `on_interrupt` asks the call to give up; it is left running if it does not within a second.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(call())
+        except BaseException as exc:  # carried over to the thread that waits
+            errors.append(exc)
+
+    thread = threading.Thread(target=work, name="geniex-background", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(STEP)
+    except BaseException:
+        if on_interrupt is not None:
+            on_interrupt()
+            thread.join(1.0)
+        if thread.is_alive():
+            _State.background += 1
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def restore() -> None:
+    """Give the terminal back: its line discipline, its cursor, plain paste, no colour."""
+    if _State.attributes is None:
+        return
+    import termios
+
+    try:
+        termios.tcsetattr(sys.__stdin__.fileno(), termios.TCSANOW, _State.attributes)  # type: ignore[union-attr]
+    except (termios.error, OSError, ValueError):
+        return  # the terminal is gone
+    if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        os.write(sys.stderr.fileno(), b"\x1b[?25h\x1b[?2004l\x1b[0m")
+
+
+def hush() -> None:
+    """Do not show what is typed while nobody asks; it is kept for who asks next.
+
+    `guarded` gives the terminal back.
+    """
+    if _State.attributes is None:
+        return
+    import termios
+
+    attributes = termios.tcgetattr(sys.__stdin__.fileno())  # type: ignore[union-attr]
+    attributes[0] &= ~termios.ICRNL  # or Enter would reach the line editor as Ctrl-J
+    attributes[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(sys.__stdin__.fileno(), termios.TCSANOW, attributes)  # type: ignore[union-attr]
+
+
+def _terminal_attributes() -> list[Any] | None:
+    if sys.platform == "win32" or sys.__stdin__ is None:
+        return None
+    import termios
+
+    try:
+        return termios.tcgetattr(sys.__stdin__.fileno())
+    except (termios.error, OSError, ValueError):
+        return None
+
+
+def _on_interrupt(number: int, frame: FrameType | None) -> None:
+    if _State.pending:
+        restore()
+        os._exit(INTERRUPTED)
+    _State.pending = True
+    raise KeyboardInterrupt
+
+
+def _on_terminate(number: int, frame: FrameType | None) -> None:
+    restore()
+    os._exit(128 + number)

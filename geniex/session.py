@@ -1,0 +1,217 @@
+"""From a name to answers: what the terminal and the server share.
+
+`open_model` resolves, looks at the hardware, plans and loads; `OpenModel.answer` renders messages,
+generates and splits reasoning from content.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from geniex.chat.messages import Message
+from geniex.chat.reasoning import Part, split_events
+from geniex.chat.template import ChatTemplate
+from geniex.config import Settings
+from geniex_catalogue.errors import ModelNotFoundError, PrecisionNotFoundError
+from geniex_catalogue.resolver import PullNeeded, ResolvedModel, resolve
+from geniex_catalogue.store import Store
+from geniex_runtimes import registry
+from geniex_runtimes.contract import (
+    Done,
+    FinishReason,
+    Generation,
+    GenerationRequest,
+    HardwareProfile,
+    LoadedModel,
+    LoadOptions,
+    Plan,
+    Profile,
+    PromptPiece,
+    SamplingOptions,
+    TextEvent,
+    Wish,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOptions:
+    """How to answer; see SamplingOptions and GenerationRequest. `think` None: as the model does."""
+
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    think: bool | None = None
+    reuse_prefix: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer: what was said, what was thought, how it ended and what it took."""
+
+    content: str
+    reasoning: str
+    finish_reason: FinishReason
+    profile: Profile
+    notes: tuple[str, ...] = ()
+
+
+class AnswerEvents:
+    """A running answer: iterate for its parts, then one Answer; close it to cancel."""
+
+    def __init__(
+        self, generation: Generation, parts: Iterable[Part | Done], notes: tuple[str, ...]
+    ) -> None:
+        self._generation = generation
+        self._events = _with_answer(parts, notes)
+
+    def __iter__(self) -> Iterator[Part | Answer]:
+        return self._events
+
+    def close(self) -> None:
+        """Cancel what is still running; nothing happens after the end."""
+        self._generation.close()
+
+
+def _with_answer(parts: Iterable[Part | Done], notes: tuple[str, ...]) -> Iterator[Part | Answer]:
+    """The parts as they are, with an Answer made of them in place of the `Done`."""
+    said: dict[str, list[str]] = {"content": [], "reasoning": []}
+    for part in parts:
+        if isinstance(part, Part):
+            said[part.kind].append(part.text)
+            yield part
+        else:
+            content, reasoning = "".join(said["content"]), "".join(said["reasoning"])
+            yield Answer(content, reasoning, part.finish_reason, part.profile, notes)
+
+
+def _unsplit(generation: Generation) -> Iterator[Part | Done]:
+    for event in generation:
+        yield Part("content", event.text) if isinstance(event, TextEvent) else event
+
+
+class OpenModel:
+    """A loaded model and how it came to be chosen. All methods may be called from any thread."""
+
+    def __init__(
+        self,
+        resolved: ResolvedModel,
+        hardware: HardwareProfile,
+        plan: Plan,
+        loaded: LoadedModel,
+    ) -> None:
+        self.resolved = resolved
+        self.hardware = hardware
+        self.plan = plan
+        self.loaded = loaded
+        self.template = ChatTemplate.of(loaded.info)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know about the choice and the load."""
+        return tuple(dict.fromkeys((*self.plan.notes, *self.loaded.info.warnings)))
+
+    def answer(self, messages: Sequence[Message], options: AnswerOptions) -> AnswerEvents:
+        """Start to answer. Closing the events cancels.
+
+        Raises TemplateError, ContextLengthError and UsageError at once; iterating raises
+        GenerationError.
+        """
+        rendered = self.template.render(messages, think=options.think)
+        stop = (*options.stop, *rendered.stop)
+        generation = self.loaded.generate(_request(rendered.pieces, replace(options, stop=stop)))
+        parts = split_events(generation, rendered.splitter())
+        return AnswerEvents(generation, parts, rendered.notes)
+
+    def answer_tokens(self, tokens: Sequence[int], options: AnswerOptions) -> AnswerEvents:
+        """Go on from token ids as they are: no template, nothing taken for reasoning."""
+        generation = self.loaded.generate(_request(tokens, options))
+        return AnswerEvents(generation, _unsplit(generation), ())
+
+    def close(self) -> None:
+        """Free the model; a running answer ends. May be called twice."""
+        self.template.close()
+        self.loaded.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _request(
+    prompt: Sequence[PromptPiece] | Sequence[int], options: AnswerOptions
+) -> GenerationRequest:
+    return GenerationRequest(
+        prompt=prompt,
+        sampling=options.sampling,
+        max_tokens=options.max_tokens,
+        stop=options.stop,
+        reuse_prefix=options.reuse_prefix,
+    )
+
+
+def find_model(name: str, settings: Settings) -> ResolvedModel | PullNeeded:
+    """The files of a model, or what would have to be pulled. Raises the catalogue's errors."""
+    return resolve(name, Store(settings.data_dir))
+
+
+def find_local_model(name: str, settings: Settings) -> ResolvedModel:
+    """The files of a model that is here. Raises ModelNotFoundError or PrecisionNotFoundError."""
+    found = find_model(name, settings)
+    if isinstance(found, ResolvedModel):
+        return found
+    if found.cached_precisions:
+        raise PrecisionNotFoundError(
+            found.ref.name, found.ref.selector or "", found.cached_precisions
+        )
+    raise ModelNotFoundError(name, hint=f"run `geniex pull {found.ref}` first")
+
+
+def wish_of(settings: Settings) -> Wish:
+    """What the user asked for, as the dispatcher takes it."""
+    return Wish(
+        runtime=settings.runtime,
+        compute=settings.compute,
+        context_length=settings.nctx,
+        gpu_layers=settings.ngl,
+    )
+
+
+def plan_model(resolved: ResolvedModel, settings: Settings) -> tuple[HardwareProfile, Plan]:
+    """Look at the machine and choose. Raises NoRuntimeError with every reason."""
+    from geniex_runtimes import dispatcher, hardware
+
+    machine = hardware.probe(settings.data_dir)
+    plan = dispatcher.plan(resolved, machine, registry.availability(), wish_of(settings))
+    return machine, plan
+
+
+def load_model(
+    resolved: ResolvedModel,
+    settings: Settings,
+    *,
+    slots: int = 1,
+    progress: Callable[[float], bool] | None = None,
+) -> OpenModel:
+    """Plan and load. `progress` gets 0.0 to 1.0, from any thread; its False gives the load up.
+
+    Raises NoRuntimeError, RuntimeNotInstalledError, LoadError or GGUFError.
+    """
+    machine, plan = plan_model(resolved, settings)
+    options = LoadOptions(
+        compute=plan.compute,
+        devices=plan.devices,
+        context_length=plan.context_length,
+        gpu_layers=plan.gpu_layers,
+        threads=settings.threads,
+        slots=slots,
+        extra_buffers=machine.extra_buffers,
+    )
+    loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)
+    return OpenModel(resolved, machine, plan, loaded)
+
+
+def open_model(name: str, settings: Settings, *, slots: int = 1) -> OpenModel:
+    """Open a model that is here, by name or path. Raises what its steps raise."""
+    return load_model(find_local_model(name, settings), settings, slots=slots)
