@@ -11,7 +11,8 @@ from typing import Literal, TypeAlias
 
 from geniex_catalogue.errors import GGUFError
 from geniex_catalogue.ggml_types import GGML_TYPES, type_name
-from geniex_catalogue.gguf_parser import ArrayInfo, MetadataValue, ReadAt, TensorInfo, parse
+from geniex_catalogue.gguf_cursor import ReadAt
+from geniex_catalogue.gguf_parser import ArrayInfo, MetadataValue, TensorInfo, parse
 
 __all__ = [
     "ArrayInfo",

@@ -1,34 +1,33 @@
 """Reading the header of a GGUF, bounded: what a hostile or broken file may cost is fixed here.
 
-Limits: 65,536 entries and as many tensors, 2 M strings in 96 MiB of string arrays, 16 MiB of kept
-metadata. Only a window of the header (4 MiB) is in memory, and lengths are checked against the
-file's size before anything is read, so a lie costs nothing.
+Limits: 32,768 entries and as many tensors, 1 M strings in 64 MiB of string arrays, 16 MiB of kept
+metadata; the largest models have 2,000 tensors, 800,000 strings and 15 MiB of them. Only a window
+of the header (4 MiB) is in memory, and lengths are checked against the file's size before anything
+is read, so a lie costs nothing.
 """
 
+import math
 import re
 import struct
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple, NoReturn, TypeAlias
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
-from geniex_catalogue.errors import GGUFError
-from geniex_catalogue.ggml_types import GGML_TYPES, size_in_bytes, type_name
+from geniex_catalogue.ggml_types import GGML_TYPES, size_in_bytes
+from geniex_catalogue.gguf_cursor import Cursor, ReadAt
 from geniex_catalogue.gguf_impostors import explain_magic
 
-ReadAt: TypeAlias = Callable[[int, int], bytes]
 Scalar: TypeAlias = int | float | bool | str
 
-MAX_ENTRIES = MAX_TENSORS = 65_536
+MAX_ENTRIES = MAX_TENSORS = 32_768
 MAX_KEY = 65_535
 MAX_TENSOR_NAME = 63
 MAX_DIMENSIONS = 4
-MAX_STRINGS = 1 << 21
-MAX_STRING_BYTES = 96 << 20
+MAX_STRINGS = 1 << 20
+MAX_STRING_BYTES = 64 << 20
 MAX_KEPT_STRING = 1 << 20
 MAX_KEPT_BYTES = 16 << 20
 MAX_KEPT_NUMBERS = 1024
 MAX_KEPT_STRINGS = 64
-FIRST_WINDOW, LARGEST_WINDOW = 256 << 10, 4 << 20
 STRING, ARRAY = 8, 9
 
 # value type -> (name, struct code)
@@ -45,11 +44,12 @@ VALUE_TYPES = {
     11: ("int64", "q"),
     12: ("float64", "d"),
 }
-AGAIN = "download the file again: it is incomplete or damaged"
 
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
-_TYPE_AND_OFFSET = struct.Struct("<IQ")
+# by number of dimensions: shape, type, offset
+_TENSOR_REST = tuple(struct.Struct(f"<{n}QIQ") for n in range(MAX_DIMENSIONS + 1))
+_TENSOR_MAX = 8 + MAX_TENSOR_NAME + 4 + _TENSOR_REST[-1].size
 # 1024 strings shorter than 64 bytes in one step: vocabularies are long, and this halves the time
 _BLOCK = 1024
 _SHORT_STRINGS = b"(?s:" + b"|".join(b"\\x%02x\\x00{7}.{%d}" % (n, n) for n in range(64)) + b")"
@@ -83,10 +83,7 @@ class TensorInfo(NamedTuple):
     @property
     def values(self) -> int:
         """How many values the tensor holds."""
-        total = 1
-        for length in self.shape:
-            total *= length
-        return total
+        return math.prod(self.shape)
 
     @property
     def size(self) -> int | None:
@@ -103,82 +100,6 @@ class RawHeader:
     tensors: tuple[TensorInfo, ...]
     data_start: int
     data_end: int
-
-
-@dataclass(slots=True)
-class Cursor:
-    """A position in the file with a window of bytes behind it; `at` counts within the window."""
-
-    read: ReadAt
-    name: str
-    size: int | None
-    window: bytes = b""
-    start: int = 0
-    at: int = 0
-    strings: int = 0
-    string_bytes: int = 0
-    kept_bytes: int = 0
-    step: int = field(default=FIRST_WINDOW)
-
-    @property
-    def position(self) -> int:
-        """The byte offset in the file."""
-        return self.start + self.at
-
-    def fail(self, reason: str, hint: str | None = AGAIN) -> NoReturn:
-        """Raise GGUFError for this file."""
-        raise GGUFError(self.name, reason, hint=hint)
-
-    def expect(self, count: int) -> None:
-        """Refuse when fewer than `count` bytes are left in a file whose size is known."""
-        if self.size is not None and self.position + count > self.size:
-            self.fail(
-                f"the file ends after {self.size} bytes, its header promises at least "
-                f"{self.position + count}"
-            )
-
-    def need(self, count: int) -> None:
-        """Have the next `count` bytes in the window, or refuse the file."""
-        if self.at + count <= len(self.window):
-            return
-        self.expect(count)
-        rest = self.window[self.at :]
-        self.start, self.at = self.position, 0
-        wanted = max(count - len(rest), self.step)
-        if self.size is not None:
-            wanted = min(wanted, self.size - self.start - len(rest))
-        self.window = rest + self.read(self.start + len(rest), wanted)
-        self.step = min(self.step * 2, LARGEST_WINDOW)
-        if len(self.window) < count:
-            self.fail(f"the file ends after {self.start + len(self.window)} bytes, in its header")
-
-    def skip(self, count: int) -> None:
-        """Move on by `count` bytes without reading them."""
-        self.expect(count)
-        self.at += count
-        if self.at > len(self.window):
-            self.start, self.at, self.window = self.position, 0, b""
-
-    def take(self, count: int) -> bytes:
-        """The next `count` bytes."""
-        self.need(count)
-        self.at += count
-        return self.window[self.at - count : self.at]
-
-    def u32(self) -> int:
-        """The next unsigned 32-bit number."""
-        return int(_U32.unpack(self.take(4))[0])
-
-    def u64(self) -> int:
-        """The next unsigned 64-bit number."""
-        return int(_U64.unpack(self.take(8))[0])
-
-    def text(self, limit: int, what: str) -> str:
-        """The next string, refused when it is longer than `limit` bytes."""
-        length = self.u64()
-        if length > limit:
-            self.fail(f"{what} has an impossible length ({length} bytes)")
-        return self.take(length).decode("utf-8", "replace")
 
 
 def parse(read: ReadAt, name: str, size: int | None) -> RawHeader:
@@ -295,26 +216,40 @@ def _skip_strings(cursor: Cursor, count: int) -> None:
         cursor.fail(f"its header promises {cursor.strings} strings, an impossible number")
     cursor.expect(8 * count)
     start = cursor.position
-    length_at = _U64.unpack_from
     block = re.compile(_SHORT_STRINGS + b"{%d}+" % _BLOCK) if count >= 8 * _BLOCK else None
+    slow = 0
     while count:
-        if block and count >= _BLOCK and (found := block.match(cursor.window, cursor.at)):
-            cursor.at = found.end()
-            count -= _BLOCK
-            continue
-        for _ in range(min(count, _BLOCK)):
-            if cursor.at + 8 > len(cursor.window):
-                cursor.need(8)
-            cursor.at += 8
-            length = length_at(cursor.window, cursor.at - 8)[0]
-            if cursor.at + length > len(cursor.window):
-                cursor.skip(length)
-            else:
-                cursor.at += length
+        if block and not slow and count >= _BLOCK:
+            if found := block.match(cursor.window, cursor.at):
+                cursor.at = found.end()
+                count -= _BLOCK
+                continue
+            # a long string is in the way (or the window's end): where one is, there may be more
+            slow = 8
+        slow -= slow > 0
+        _walk_strings(cursor, min(count, _BLOCK))
         count -= min(count, _BLOCK)
         if cursor.string_bytes + cursor.position - start > MAX_STRING_BYTES:
             cursor.fail("its string arrays are larger than any model's")
     cursor.string_bytes += cursor.position - start
+
+
+def _walk_strings(cursor: Cursor, count: int) -> None:
+    """Move over `count` strings one by one."""
+    length_at = _U64.unpack_from
+    window, at = cursor.window, cursor.at
+    for _ in range(count):
+        if at + 8 > len(window):
+            cursor.at = at
+            cursor.need(8)
+            window, at = cursor.window, cursor.at
+        length = length_at(window, at)[0]
+        at += 8 + length
+        if at > len(window):
+            cursor.at = at - length
+            cursor.skip(length)
+            window, at = cursor.window, cursor.at
+    cursor.at = at
 
 
 def _alignment(cursor: Cursor, metadata: dict[str, MetadataValue]) -> int:
@@ -329,23 +264,39 @@ def _tensors(cursor: Cursor, count: int) -> tuple[TensorInfo, ...]:
     tensors: list[TensorInfo] = []
     names: set[str] = set()
     for _ in range(count):
-        name = cursor.text(MAX_TENSOR_NAME, "a tensor's name")
-        if name in names:
-            cursor.fail(f"tensor `{name}` is there twice")
-        names.add(name)
-        dimensions = cursor.u32()
-        if dimensions > MAX_DIMENSIONS:
-            cursor.fail(f"tensor `{name}` has {dimensions} dimensions, at most 4 are possible")
-        shape = struct.unpack(f"<{dimensions}Q", cursor.take(8 * dimensions))
-        kind, offset = _TYPE_AND_OFFSET.unpack(cursor.take(12))
-        tensor = TensorInfo(name, shape, kind, offset)
-        if max(shape, default=0) >= 1 << 63 or tensor.values >= 1 << 63:
-            cursor.fail(f"tensor `{name}` has an impossible shape {list(shape)}")
-        known = GGML_TYPES.get(kind)
-        if known and (shape[0] if shape else 1) % known[1]:
-            cursor.fail(f"tensor `{name}` has rows that do not fill its blocks ({type_name(kind)})")
+        tensor = _tensor(cursor)
+        if tensor.name in names:
+            cursor.fail(f"tensor `{_short(tensor.name)}` is there twice")
+        names.add(tensor.name)
         tensors.append(tensor)
     return tuple(tensors)
+
+
+def _tensor(cursor: Cursor) -> TensorInfo:
+    """One tensor's name and place."""
+    cursor.fill(_TENSOR_MAX)
+    window, at = cursor.window, cursor.at
+    try:
+        length = _U64.unpack_from(window, at)[0]
+        if length > MAX_TENSOR_NAME:
+            cursor.fail(f"a tensor's name has an impossible length ({length} bytes)")
+        at += 8 + length
+        name = window[at - length : at].decode("utf-8", "replace")
+        dimensions = _U32.unpack_from(window, at)[0]
+        if dimensions > MAX_DIMENSIONS:
+            cursor.fail(f"tensor `{_short(name)}` has {dimensions} dimensions, of at most 4")
+        rest = _TENSOR_REST[dimensions]
+        *shape, kind, offset = rest.unpack_from(window, at + 4)
+    except struct.error:
+        cursor.fail(f"the file ends after {cursor.start + len(window)} bytes, in its header")
+    cursor.at = at + 4 + rest.size
+    values = math.prod(shape)
+    if values >= 1 << 63 or max(shape, default=0) >= 1 << 63:
+        cursor.fail(f"tensor `{_short(name)}` has an impossible shape {shape}")
+    known = GGML_TYPES.get(kind)
+    if known and (shape[0] if shape else 1) % known[1]:
+        cursor.fail(f"tensor `{_short(name)}` has rows that do not fill {known[0]} blocks")
+    return TensorInfo(name, tuple(shape), kind, offset)
 
 
 def _check_layout(
@@ -360,9 +311,8 @@ def _check_layout(
     for tensor in tensors:
         begin = -(-end // alignment) * alignment
         if tensor.offset % alignment or tensor.offset < begin or (exact and tensor.offset > begin):
-            cursor.fail(
-                f"the data of tensor `{tensor.name}` is at {tensor.offset}, expected at {begin}"
-            )
+            name = _short(tensor.name)
+            cursor.fail(f"the data of tensor `{name}` is at {tensor.offset}, expected at {begin}")
         size = tensor.size
         exact = size is not None
         end = tensor.offset + (size or 0)
