@@ -1,11 +1,13 @@
 """What every test may use: a clean environment, the built-in model, the real instruct models."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import geniex_catalogue
+from tests.hubserver import HubServer, running
 
 BUILTIN = Path(geniex_catalogue.__file__).parent / "builtin"
 OWN_VARIABLES = ("GENIEX_", "HF_", "HUGGING_FACE_")
@@ -60,3 +62,11 @@ def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, str(home))
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "LOCALAPPDATA", "APPDATA"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
+    """A Hugging Face hub on loopback that HF_ENDPOINT points to."""
+    with running() as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        yield server

@@ -64,5 +64,8 @@ class Hub(Protocol):
         ...
 
     def header(self, listing: Listing, file: ModelFile) -> GGUFHeader:
-        """The header of a listed GGUF, read by ranges. Raises GGUFError, HubError, TransferError."""
+        """The header of a listed GGUF, read by ranges.
+
+        Raises GGUFError, HubError or TransferError.
+        """
         ...

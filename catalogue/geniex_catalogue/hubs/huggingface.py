@@ -1,0 +1,158 @@
+"""The Hugging Face hub: its listings, tokens and addresses; its bytes come by `transfer`."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from geniex_catalogue.errors import (
+    HubAuthError,
+    HubError,
+    HubNotFoundError,
+    HubOfflineError,
+)
+from geniex_catalogue.fileset import ModelFile
+from geniex_catalogue.gguf import GGUFHeader, parse_header
+from geniex_catalogue.hubs.contract import Listing, Source
+from geniex_catalogue.hubs.remote import RemoteFile
+from geniex_catalogue.hubs.web import Patience, client, explain, host, persist, translated
+from geniex_catalogue.hubs.worker import Abandon, interruptible
+from geniex_catalogue.names import ModelRef
+
+if TYPE_CHECKING:
+    from huggingface_hub.hf_api import ModelInfo, RepoSibling
+
+_PUBLIC = "https://huggingface.co"
+_YES = frozenset({"1", "ON", "YES", "TRUE"})
+
+
+class HuggingFace:
+    """Repositories of models on the Hugging Face hub, or on the mirror that HF_ENDPOINT names.
+
+    The token is the one given, else GENIEX_HFTOKEN, HF_TOKEN, or what `hf auth login` has kept.
+    """
+
+    name = "huggingface"
+
+    def __init__(self, token: str | None = None, patience: Patience | None = None) -> None:
+        self._patience = patience or Patience()
+        self._given = token
+        self._token: str | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """The hub's address, read each time: the variable may be set after import."""
+        return (os.environ.get("HF_ENDPOINT") or _PUBLIC).rstrip("/")
+
+    def list(self, ref: ModelRef, revision: str | None) -> Listing:
+        """The files of a model's repository at one commit. Raises a HubError."""
+        if _offline():
+            raise _offline_error(f"`{ref.name}` is not here")
+        # a listing is small: who has no network learns it soon
+        patience = replace(self._patience, attempts=min(3, self._patience.attempts))
+
+        def work(abandon: Abandon) -> "ModelInfo":
+            self._token = _token(self._given)
+            return persist(
+                lambda: self._ask(ref, revision),
+                patience,
+                sleep=abandon.pause,
+                note=lambda reason, wait: None,
+            )
+
+        info = interruptible(work)
+        files = tuple(_model_file(sibling) for sibling in info.siblings or ())
+        return Listing(info.id, info.sha or revision or "main", files)
+
+    def _ask(self, ref: ModelRef, revision: str | None) -> "ModelInfo":
+        from huggingface_hub import HfApi
+
+        what = ref.name if revision is None else f"{ref.name}@{revision}"
+        with _understood(self.endpoint, what):
+            return HfApi(endpoint=self.endpoint).model_info(
+                ref.name,
+                revision=revision,
+                files_metadata=True,
+                token=self._token or False,
+                timeout=self._patience.stall,
+            )
+
+    def source(self, listing: Listing, file: ModelFile) -> Source:
+        """Where a listed file's bytes are, pinned to the listing's commit."""
+        place = f"{listing.repo}/resolve/{quote(listing.revision, safe='')}/{quote(file.name)}"
+        headers = {"authorization": f"Bearer {self._token}"} if self._token else {}
+        return Source(f"{self.endpoint}/{place}", headers)
+
+    def header(self, listing: Listing, file: ModelFile) -> GGUFHeader:
+        """The header of a listed GGUF, read by ranges; its `file_size` is true.
+
+        Raises GGUFError, HubError or TransferError.
+        """
+        name = f"{listing.repo}/{file.name}"
+
+        def work(abandon: Abandon) -> GGUFHeader:
+            with client(self._patience) as http:
+                source = self.source(listing, file)
+                remote = RemoteFile(http, name, source, abandon, self._patience)
+                if file.size is None:
+                    remote.read(0, 1)
+                return parse_header(remote.read, name, file.size or remote.size)
+
+        return interruptible(work)
+
+
+def _model_file(sibling: "RepoSibling") -> ModelFile:
+    """A listed file; mirrors that know no size say 0."""
+    sha256 = sibling.lfs.sha256 if sibling.lfs else None
+    return ModelFile(sibling.rfilename, sibling.size or None, sha256)
+
+
+def _offline() -> bool:
+    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    return any(os.environ.get(name, "").upper() in _YES for name in names)
+
+
+def _offline_error(what: str) -> HubOfflineError:
+    return HubOfflineError(
+        f"{what}, and offline mode forbids fetching it", hint="unset HF_HUB_OFFLINE"
+    )
+
+
+def _token(given: str | None) -> str | None:
+    """The token to use. Raises HubAuthError when the hub's own way to one fails."""
+    from huggingface_hub import constants, get_token
+
+    own = given or os.environ.get("GENIEX_HFTOKEN") or os.environ.get("HF_TOKEN")
+    if own and own.strip():
+        return own.strip()
+    if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN:
+        return None
+    try:
+        return get_token()
+    except Exception as exc:
+        raise HubAuthError(f"no token could be had: {exc}", hint="set HF_TOKEN") from exc
+
+
+@contextmanager
+def _understood(endpoint: str, what: str) -> Iterator[None]:
+    """Turn what `huggingface_hub` raises into our errors, or BrokenError for another try."""
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+
+    try:
+        with translated(endpoint):
+            try:
+                yield
+            except HfHubHTTPError as exc:
+                answer = exc.response
+                raise explain(answer.status_code, answer.headers, host(endpoint), what) from exc
+    except OfflineModeIsEnabled as exc:
+        raise _offline_error(f"`{what}` is not here") from exc
+    except HFValidationError as exc:
+        raise HubNotFoundError(f"`{what}` cannot be on `{host(endpoint)}`: {exc}") from exc
+    except (ValueError, LookupError, TypeError) as exc:
+        raise HubError(
+            f"`{host(endpoint)}` did not answer with a listing of `{what}`",
+            hint="a log-in page of the network, or a wrong HF_ENDPOINT?",
+        ) from exc

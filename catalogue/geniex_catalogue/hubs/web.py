@@ -1,0 +1,241 @@
+"""How hubs are spoken to over HTTP: the client, its patience, and what a refusal means."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
+
+from geniex_catalogue.errors import (
+    GenieXError,
+    HubAuthError,
+    HubError,
+    HubNotFoundError,
+    HubOfflineError,
+    HubRateLimitError,
+    TransferError,
+)
+
+if TYPE_CHECKING:
+    import httpx2
+
+T = TypeVar("T")
+
+# `"api";r=0;t=55`: nothing remains, for 55 seconds
+_SPENT = re.compile(r"\br\s*=\s*0\s*;\s*t\s*=\s*(\d+)")
+_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait, in seconds; `attempts` counts failures in a row that gained nothing.
+
+    Pauses double from `first_pause` to `longest_pause`; a hub that asks for more than
+    `longest_pause` is not waited for.
+    """
+
+    connect: float = 10.0
+    stall: float = 30.0
+    attempts: int = 5
+    first_pause: float = 1.0
+    longest_pause: float = 60.0
+
+
+class BrokenError(Exception):
+    """Raised inside for a failure worth another try; `final` is what the user meets at last."""
+
+    def __init__(self, reason: str, final: GenieXError, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.final = final
+        self.retry_after = retry_after
+
+
+def persist(
+    work: Callable[[], T],
+    patience: Patience,
+    *,
+    sleep: Callable[[float], None],
+    note: Callable[[str, float], None],
+    gained: Callable[[], int] = lambda: 0,
+) -> T:
+    """Run `work` until it does not raise BrokenError; failures that gained something do not count.
+
+    `note` is told each reason and the pause in seconds. Raises the last failure's `final` error.
+    """
+    failures, best = 0, gained()
+    while True:
+        try:
+            return work()
+        except BrokenError as broken:
+            if gained() > best:
+                failures, best = 0, gained()
+            failures += 1
+            pause = min(patience.first_pause * 2 ** (failures - 1), patience.longest_pause)
+            if broken.retry_after is not None:
+                pause = broken.retry_after
+            if failures >= patience.attempts or pause > patience.longest_pause:
+                raise broken.final from broken
+            note(broken.reason, pause)
+        sleep(pause)
+
+
+def client(patience: Patience) -> httpx2.Client:
+    """A client that takes bytes as they are, follows redirects and keeps tokens to their host.
+
+    Proxies and SSL_CERT_FILE are taken from the environment, certificates from the OS.
+    """
+    import httpx2
+
+    return httpx2.Client(
+        follow_redirects=True,
+        max_redirects=10,
+        timeout=httpx2.Timeout(patience.stall, connect=patience.connect),
+        headers={"user-agent": "geniex", "accept-encoding": "identity"},
+    )
+
+
+def host(url: str) -> str:
+    """The host of an address: all of it that an error may show, since a query can hold a key."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+@contextmanager
+def translated(url: str) -> Iterator[None]:
+    """Turn the HTTP library's errors into BrokenError, HubOfflineError or HubError."""
+    import httpx2
+
+    place = host(url)
+    try:
+        yield
+    except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as exc:
+        raise _unreachable(place, exc) from exc
+    except httpx2.TimeoutException as exc:
+        reason = f"`{place}` sends nothing"
+        raise BrokenError(reason, _broken(reason)) from exc
+    except httpx2.TransportError as exc:
+        reason = f"the connection to `{place}` broke"
+        raise BrokenError(reason, _broken(reason)) from exc
+    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as exc:
+        raise HubError(f"`{place}` cannot be read: {exc}") from exc
+
+
+def _broken(reason: str) -> TransferError:
+    return TransferError(reason, hint="run the same command again: it goes on where it stopped")
+
+
+def _unreachable(place: str, exc: Exception) -> Exception:
+    text = str(exc)
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return HubOfflineError(
+            f"the certificate of `{place}` is not trusted: {text}",
+            hint="behind an inspecting proxy, set SSL_CERT_FILE to its certificate",
+        )
+    final = HubOfflineError(
+        f"`{place}` cannot be reached: {text}",
+        hint="check the network, HTTPS_PROXY and HF_ENDPOINT",
+    )
+    return BrokenError(f"`{place}` cannot be reached", final)
+
+
+def check(response: httpx2.Response, what: str) -> None:
+    """Raise what a refusing answer means; `what` names the thing asked for.
+
+    Raises BrokenError where another try may help, else a HubError.
+    """
+    status, place = response.status_code, host(str(response.url))
+    if status < 400:
+        return
+    asked = response.history[0].url if response.history else response.url
+    if status < 500 and status != 429 and host(str(asked)) != place:
+        # the hub let us through: its signed address has expired, and the next try gets a new one
+        reason = f"`{place}` answered {status}"
+        raise BrokenError(reason, _broken(reason))
+    raise explain(status, response.headers, place, what)
+
+
+def refuse_pages(response: httpx2.Response, name: str) -> None:
+    """Raise TransferError for what is not the file's own bytes: a web page, an encoded body."""
+    place = host(str(response.url))
+    if response.headers.get("content-type", "").startswith("text/html"):
+        raise TransferError(
+            f"`{place}` answered with a web page instead of `{name}`",
+            hint="a log-in page of the network, or a proxy? open the hub in a browser once",
+        )
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise TransferError(f"`{place}` sends `{name}` encoded, against our request")
+
+
+def content_range(headers: Mapping[str, str]) -> tuple[int | None, int | None]:
+    """First byte and total length that a partial answer states; None for what it does not."""
+    found = _RANGE.fullmatch(headers.get("content-range", ""))
+    if found is None:
+        return None, None
+    return int(found[1]), None if found[2] == "*" else int(found[2])
+
+
+def explain(status: int, headers: Mapping[str, str], place: str, what: str) -> Exception:
+    """The error behind a status of 400 and up, with the hub's own error code where it gives one."""
+    code = headers.get("x-error-code", "")
+    said = headers.get("x-error-message", "")
+    if status == 429:
+        return _rate_limit(headers, place)
+    if status == 403 and "disabled" in said:
+        return HubError(f"`{what}` is switched off on `{place}`: {said}")
+    if code == "GatedRepo" or status == 403:
+        return HubAuthError(
+            f"`{what}` is gated or private on `{place}`: {said or 'access refused'}",
+            hint="accept its terms on its page, then `hf auth login` or set HF_TOKEN",
+        )
+    if status == 401 and said == "Invalid credentials in Authorization header":
+        return HubAuthError(
+            f"`{place}` does not accept the token",
+            hint="`hf auth login`, or set GENIEX_HFTOKEN or HF_TOKEN to a valid token",
+        )
+    if status in (401, 404):
+        # the hub answers 401 for names that do not exist, so as not to tell private ones
+        return HubNotFoundError(
+            f"`{what}` not found on `{place}`" + (", or private" if status == 401 else ""),
+            hint="check the name; for a private model `hf auth login` or set HF_TOKEN"
+            if status == 401
+            else None,
+        )
+    reason = f"`{place}` answered {status}" + (f": {said}" if said else "")
+    if status >= 500 or status == 408:
+        return BrokenError(reason, HubError(reason, hint="try again later"), _asked_pause(headers))
+    return HubError(f"{reason} for `{what}`")
+
+
+def _rate_limit(headers: Mapping[str, str], place: str) -> BrokenError:
+    pause = _asked_pause(headers)
+    when = "later" if pause is None else f"in {pause:.0f} s"
+    final = HubRateLimitError(
+        f"`{place}` asks to slow down",
+        hint=f"try again {when}; a token (HF_TOKEN) raises the limit",
+    )
+    return BrokenError("the hub asks to slow down", final, pause)
+
+
+def _asked_pause(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the answer asks to wait: `Retry-After`, else the hub's `RateLimit`."""
+    asked = headers.get("retry-after", "").strip()
+    if asked.isdecimal():
+        return float(asked)
+    if asked:
+        return _seconds_until(asked)
+    spent = _SPENT.search(headers.get("ratelimit", ""))
+    return float(spent[1]) if spent else None
+
+
+def _seconds_until(date: str) -> float | None:
+    """Seconds from now until an HTTP date; None for text that is not one."""
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return max(0.0, moment.timestamp() - time.time())

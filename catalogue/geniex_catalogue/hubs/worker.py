@@ -1,0 +1,119 @@
+"""A worker thread that can be left alone: Ctrl-C returns at once, whatever the network does."""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Generic, TypeVar
+
+from geniex_catalogue.hubs.contract import Progress
+
+T = TypeVar("T")
+
+# The longest wait between two looks at Ctrl-C; Windows cannot interrupt a wait.
+_SLICE = 0.1
+
+
+class AbandonedError(Exception):
+    """Raised inside a worker whose caller has left; no user meets it."""
+
+
+class Abandon:
+    """The caller's word to its worker: after `now()`, nothing in `unless_left()` runs any more."""
+
+    def __init__(self) -> None:
+        self._left = threading.Event()
+        self._gate = threading.Lock()
+
+    def now(self) -> None:
+        """Leave the worker alone; waits half a second at most for a write that is under way."""
+        self._left.set()
+        if self._gate.acquire(timeout=0.5):
+            self._gate.release()
+
+    @contextmanager
+    def unless_left(self) -> Iterator[None]:
+        """Guard what the worker must not do once it is alone. Raises AbandonedError."""
+        with self._gate:
+            if self._left.is_set():
+                raise AbandonedError
+            yield
+
+    def pause(self, seconds: float) -> None:
+        """Sleep. Raises AbandonedError as soon as the caller has left."""
+        if self._left.wait(seconds):
+            raise AbandonedError
+
+
+class Relay:
+    """A `Progress` that carries a worker's calls over to the caller's thread."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+
+    def start(self, file: str, total: int | None, present: int) -> None:
+        """See `Progress`."""
+        self._calls.put(partial(self._progress.start, file, total, present))
+
+    def advance(self, file: str, count: int) -> None:
+        """See `Progress`."""
+        self._calls.put(partial(self._progress.advance, file, count))
+
+    def retry(self, file: str, reason: str, wait: float) -> None:
+        """See `Progress`."""
+        self._calls.put(partial(self._progress.retry, file, reason, wait))
+
+    def finish(self, file: str) -> None:
+        """See `Progress`."""
+        self._calls.put(partial(self._progress.finish, file))
+
+    def deliver(self) -> None:
+        """Make the calls that have gathered, here and now."""
+        while True:
+            try:
+                call = self._calls.get_nowait()
+            except queue.Empty:
+                return
+            call()
+
+
+class _Outcome(Generic[T]):
+    """What a worker ended with."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+        self.value: list[T] = []
+        self.error: BaseException | None = None
+
+    def run(self, work: Callable[[Abandon], T], abandon: Abandon) -> None:
+        try:
+            self.value.append(work(abandon))
+        except BaseException as exc:
+            self.error = exc
+        self.ended.set()
+
+
+def interruptible(work: Callable[[Abandon], T], relay: Relay | None = None) -> T:
+    """Run `work` in a daemon thread and give its result, delivering its progress meanwhile.
+
+    KeyboardInterrupt, or an error of the progress, abandons the worker and is raised at once.
+    """
+    abandon, outcome = Abandon(), _Outcome[T]()
+    thread = threading.Thread(
+        target=outcome.run, args=(work, abandon), name="geniex-hub", daemon=True
+    )
+    try:
+        thread.start()
+        while not outcome.ended.wait(_SLICE):
+            if relay is not None:
+                relay.deliver()
+    except BaseException:
+        abandon.now()
+        raise
+    if relay is not None:
+        relay.deliver()
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.value[0]
