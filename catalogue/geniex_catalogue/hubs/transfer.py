@@ -53,7 +53,7 @@ class Fetched:
 
 
 def fetch(
-    jobs: Sequence[Fetch], progress: Progress, patience: Patience | None = None
+    jobs: Sequence[Fetch], progress: Progress | None, patience: Patience | None = None
 ) -> tuple[Fetched, ...]:
     """Fetch files one after the other, going on from parts that are here.
 

@@ -4,7 +4,6 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Generic, TypeVar
 
 from geniex_catalogue.hubs.contract import Progress
@@ -47,36 +46,40 @@ class Abandon:
 
 
 class Relay:
-    """A `Progress` that carries a worker's calls over to the caller's thread."""
+    """A `Progress` that carries a worker's calls over to the caller's thread, or to nobody."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
-        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Callable[[Progress], None]] = queue.SimpleQueue()
+
+    def _put(self, call: Callable[[Progress], None]) -> None:
+        if self._progress is not None:
+            self._calls.put(call)
 
     def start(self, file: str, total: int | None, present: int) -> None:
         """See `Progress`."""
-        self._calls.put(partial(self._progress.start, file, total, present))
+        self._put(lambda to: to.start(file, total, present))
 
     def advance(self, file: str, count: int) -> None:
         """See `Progress`."""
-        self._calls.put(partial(self._progress.advance, file, count))
+        self._put(lambda to: to.advance(file, count))
 
     def retry(self, file: str, reason: str, wait: float) -> None:
         """See `Progress`."""
-        self._calls.put(partial(self._progress.retry, file, reason, wait))
+        self._put(lambda to: to.retry(file, reason, wait))
 
     def finish(self, file: str) -> None:
         """See `Progress`."""
-        self._calls.put(partial(self._progress.finish, file))
+        self._put(lambda to: to.finish(file))
 
     def deliver(self) -> None:
         """Make the calls that have gathered, here and now."""
-        while True:
+        while self._progress is not None:
             try:
                 call = self._calls.get_nowait()
             except queue.Empty:
                 return
-            call()
+            call(self._progress)
 
 
 class _Outcome(Generic[T]):

@@ -1,0 +1,253 @@
+"""Pulling a model: first the plan (what, how much, from where), then the bytes, then the store."""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from geniex_catalogue import names, precision
+from geniex_catalogue.entries import catalogue
+from geniex_catalogue.errors import (
+    DiskSpaceError,
+    GGUFError,
+    HubError,
+    ModelNotFoundError,
+    StoreError,
+    UsageError,
+)
+from geniex_catalogue.fileset import ModelFile, Variant
+from geniex_catalogue.gguf import read_header
+from geniex_catalogue.hubs.choice import check_name, choose
+from geniex_catalogue.hubs.contract import Hub, Listing, Progress
+from geniex_catalogue.hubs.huggingface import HuggingFace
+from geniex_catalogue.hubs.transfer import Fetch, Fetched, fetch
+from geniex_catalogue.manifest import INFLIGHT, FileRecord, Manifest
+from geniex_catalogue.model_lock import OnWait
+from geniex_catalogue.names import ModelRef
+from geniex_catalogue.store import Store
+from geniex_catalogue.stored import StoredModel
+
+# what the manifest and the lock may take besides the files
+_MARGIN = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class PullPlan:
+    """What a pull would do.
+
+    `ref` names the precision that was chosen. `present` is the model where all of it is here
+    already; then there is nothing to fetch. `total` is bytes of all files and `remaining` those
+    still to come, None where the hub does not say; `free` is bytes of room at `target`.
+    """
+
+    ref: ModelRef
+    hub: str | None
+    target: Path
+    free: int
+    revision: str | None = None
+    fetches: tuple[Fetch, ...] = ()
+    present: StoredModel | None = None
+
+    @property
+    def total(self) -> int | None:
+        """Bytes of all files, or None if one is not known."""
+        sizes = [job.size for job in self.fetches]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    @property
+    def remaining(self) -> int | None:
+        """Bytes still to come: what earlier tries have left is here."""
+        return None if self.total is None else self.total - sum(map(_arrived, self.fetches))
+
+
+def pull(
+    ref: ModelRef,
+    store: Store,
+    *,
+    revision: str | None = None,
+    token: str | None = None,
+    progress: Progress | None = None,
+) -> StoredModel:
+    """Have a model in the store: `plan_pull`, then `execute`. Raises what they raise."""
+    return execute(plan_pull(ref, store, revision=revision, token=token), store, progress)
+
+
+def plan_pull(
+    ref: ModelRef, store: Store, *, revision: str | None = None, token: str | None = None
+) -> PullPlan:
+    """Look at the hub and choose the files; a model that is here needs no hub at all.
+
+    `revision` is a branch, tag or commit (None: the newest, unless the model is here). Raises
+    DiskSpaceError where the rest of the files has no room, HubError, TransferError, GGUFError for
+    a file that is none, and the errors of `FileSet.choose`.
+    """
+    here = store.find(ref)
+    if here is not None and revision is None and (label := _label_here(here, ref)):
+        return _nothing_to_do(ref, label, here)
+    hub = _hub_of(ref, token)
+    listing = hub.list(ref, revision)
+    label, variant = choose(hub, listing, ref)
+    if here is not None and _same_bytes(here, label, variant):
+        return _nothing_to_do(ref, label, here)
+    target = store.folder(ref)
+    jobs = tuple(_job(hub, listing, file, target) for file in variant.files)
+    plan = PullPlan(
+        _with_label(ref, label), hub.name, target, _free(target), listing.revision, jobs
+    )
+    _require_room(plan)
+    return plan
+
+
+def execute(
+    plan: PullPlan,
+    store: Store,
+    progress: Progress | None = None,
+    on_wait: OnWait | None = None,
+) -> StoredModel:
+    """Fetch the plan's files, check them, publish them; what an earlier try has left is used.
+
+    KeyboardInterrupt and errors leave what has arrived for the next try. `on_wait` is told before
+    waiting for another process. Raises DiskSpaceError, TransferError (ChecksumError), HubError,
+    GGUFError, StoreError.
+    """
+    if plan.present is not None:
+        return plan.present
+    label = plan.ref.selector or precision.DEFAULT
+    with store.lock(plan.ref, on_wait):
+        here = store.find(plan.ref)
+        if here is not None and _same_files(here, label, plan.fetches):
+            # another process has fetched it while we waited
+            return here
+        _require_room(replace(plan, free=_free(plan.target)))
+        store.stage(plan.ref, _manifest(plan, label, {}))
+        try:
+            fetched = {got.name: got for got in fetch(plan.fetches, progress)}
+            _check_headers(plan.fetches)
+        except BaseException:
+            if not any(map(_arrived, plan.fetches)):
+                store.unstage(plan.ref)
+            raise
+        staged = {got.name: got.path for got in fetched.values()}
+        return store.publish(plan.ref, _manifest(plan, label, fetched), staged)
+
+
+def _hub_of(ref: ModelRef, token: str | None) -> Hub:
+    """The hub that a name belongs to. Raises where it belongs to none that can be asked."""
+    if ref.org == names.LOCAL_ORG:
+        hint = f"import it with `geniex pull {ref.name} --local-path PATH`"
+        raise ModelNotFoundError(str(ref), hint=hint)
+    if catalogue().builtin_file(ref) is not None:
+        raise UsageError(f"`{ref}` is built in, there is nothing to pull")
+    if ref.org == names.AI_HUB_ORG:
+        raise HubError(
+            f"`{ref}` is a model of Qualcomm AI Hub, which cannot be pulled from yet",
+            hint=f"import a bundle: `geniex pull {ref.name} --local-path BUNDLE.zip`",
+        )
+    return HuggingFace(token)
+
+
+def _with_label(ref: ModelRef, label: str) -> ModelRef:
+    if label.lower().endswith(".gguf"):
+        return replace(ref, precision=None, file=label)
+    return ref.with_precision(label)
+
+
+def _label_here(model: StoredModel, ref: ModelRef) -> str | None:
+    """The whole precision of a stored model that a name means, if there is one."""
+    if ref.file is not None:
+        holds = (
+            label
+            for label in model.precisions
+            if ref.file in {record.name for record in model.records(label)}
+        )
+        return next(holds, None)
+    if ref.precision is not None:
+        return precision.find(ref.precision, model.precisions)
+    return model.precisions[0] if model.precisions else None
+
+
+def _same_bytes(model: StoredModel, label: str, variant: Variant) -> bool:
+    """Whether a stored precision is the listed one, by the hashes of all its files."""
+    if label not in model.precisions:
+        return False
+    here = {record.name: record.sha256 for record in model.records(label)}
+    listed = {file.name: file.sha256 for file in variant.files}
+    return here == listed and None not in listed.values()
+
+
+def _same_files(model: StoredModel, label: str, jobs: tuple[Fetch, ...]) -> bool:
+    """Whether a stored precision is what was to be fetched."""
+    if label not in model.precisions:
+        return False
+    here = {record.name: record for record in model.records(label)}
+    return {job.name for job in jobs} == set(here) and all(
+        job.sha256 in (None, here[job.name].sha256) for job in jobs
+    )
+
+
+def _nothing_to_do(ref: ModelRef, label: str, here: StoredModel) -> PullPlan:
+    found = _with_label(ref, label)
+    return PullPlan(found, None, here.folder, _free(here.folder), present=here)
+
+
+def _job(hub: Hub, listing: Listing, file: ModelFile, target: Path) -> Fetch:
+    check_name(listing, file)
+    folder = target / INFLIGHT
+    part = folder.joinpath(*file.name.split("/"))
+    part = part.with_name(part.name + ".partial")
+    return Fetch(file.name, hub.source(listing, file), part, file.size, file.sha256)
+
+
+def _manifest(plan: PullPlan, label: str, fetched: Mapping[str, Fetched]) -> Manifest:
+    """The manifest of the plan's files; those that are not fetched count as not here."""
+    records = []
+    for job in plan.fetches:
+        got = fetched.get(job.name)
+        records.append(
+            FileRecord(
+                name=job.name,
+                size=got.size if got else job.size or 0,
+                downloaded=got is not None,
+                sha256=got.sha256 if got else job.sha256,
+                revision=plan.revision,
+                source=plan.hub,
+                precision=label,
+            )
+        )
+    first, *rest = records
+    return Manifest(plan.ref.name, "gguf", models={label: first}, extras=tuple(rest))
+
+
+def _check_headers(jobs: tuple[Fetch, ...]) -> None:
+    """Refuse what has arrived as its hub states it, and is no GGUF all the same."""
+    for job in jobs:
+        try:
+            read_header(job.part)
+        except GGUFError as exc:
+            job.part.unlink(missing_ok=True)
+            raise GGUFError(job.name, exc.reason, hint="the file on the hub is broken") from exc
+
+
+def _arrived(job: Fetch) -> int:
+    """Bytes of a file that are here already."""
+    try:
+        length = job.part.stat().st_size
+    except OSError:
+        return 0
+    return length if job.size is None else min(length, job.size)
+
+
+def _free(folder: Path) -> int:
+    """Bytes of room where a folder is or will be. Raises StoreError."""
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        return shutil.disk_usage(place).free
+    except OSError as exc:
+        raise StoreError(f"`{place}` cannot be read: {exc.strerror or exc}") from exc
+
+
+def _require_room(plan: PullPlan) -> None:
+    sized = [job for job in plan.fetches if job.size is not None]
+    known = sum(job.size or 0 for job in sized) - sum(map(_arrived, sized))
+    if known > 0 and known + _MARGIN > plan.free:
+        raise DiskSpaceError(str(plan.target), known + _MARGIN, plan.free)
