@@ -97,7 +97,7 @@ class FakeRuntime:
         *,
         progress: Callable[[float], bool] | None = None,
     ) -> "FakeModel":
-        """A model that follows the scripts. Raises LoadError when given up, or the scripted error."""
+        """A model that follows the scripts. Raises LoadError when given up, or `load_error`."""
         for step in range(5):
             if progress is not None and not progress(step / 4):
                 raise LoadError(f"loading `{model.name}` was given up")
@@ -194,9 +194,15 @@ class FakeGeneration:
     def __init__(
         self, script: Script, request: GenerationRequest, prompt: int, cached: int, room: int
     ) -> None:
+        self._script = script
+        self._request = request
+        self._prompt = prompt
+        self._cached = cached
+        self._room = room
+        self._generated = 0
         self._cancelled = threading.Event()
         self._closed = False
-        self._events = self._run(script, request, prompt, cached, room)
+        self._events = self._run()
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -215,53 +221,58 @@ class FakeGeneration:
         """End with `cancelled` at the next event, as when the model is closed."""
         self._cancelled.set()
 
-    def _run(
-        self, script: Script, request: GenerationRequest, prompt: int, cached: int, room: int
-    ) -> Iterator[Event]:
+    def _run(self) -> Iterator[Event]:
         started = time.monotonic()
-        text = _Text(request.stop)
-        count, first = 0, 0.0
-        finish: FinishReason = "stop"
-        reason = "eos"
-        self._cancelled.wait(script.prefill_delay)
-        if script.prefill_error is not None:
-            raise script.prefill_error
-        prefilled = time.monotonic()
-        for index, piece in enumerate(script.pieces):
-            self._cancelled.wait(script.delay)
-            if self._cancelled.is_set():
-                finish, reason = "cancelled", "user"
+        self._cancelled.wait(self._script.prefill_delay)
+        if self._script.prefill_error is not None:
+            raise self._script.prefill_error
+        prefilled = first = time.monotonic()
+        text = _Text(self._request.stop)
+        reason = self._limit()
+        for index, piece in enumerate(self._script.pieces):
+            self._cancelled.wait(self._script.delay)
+            reason = "user" if self._cancelled.is_set() else reason
+            if reason:
                 break
-            if script.error is not None and index == script.error_after:
-                raise script.error
-            if count == request.max_tokens or count == room:
-                finish, reason = "length", "length" if count == request.max_tokens else "context"
-                break
-            count += 1
-            first = first or time.monotonic()
+            self._fail(index)
             data = piece.encode() if isinstance(piece, str) else piece
-            logprob = _logprob(data, index, request.logprobs)
-            event = text.add(data, logprob)
+            self._generated += 1
+            first = time.monotonic() if index == 0 else first
+            event = text.add(data, _logprob(data, index, self._request.logprobs))
             if event is not None:
                 yield event
-            if text.stopped:
-                reason = "stop"
-                break
+            reason = "stop" if text.stopped else self._limit()
         else:
-            if script.error is not None:
-                raise script.error
+            self._fail(len(self._script.pieces))
         if (event := text.rest()) is not None:
             yield event
-        ended = time.monotonic()
-        yield Done(
+        yield self._done(reason or "eos", started, prefilled, first)
+
+    def _limit(self) -> str:
+        """Why no further token is allowed; empty while one is."""
+        if self._request.max_tokens is not None and self._generated >= self._request.max_tokens:
+            return "length"
+        return "context" if self._generated >= self._room else ""
+
+    def _fail(self, index: int) -> None:
+        if self._script.error is not None and index >= self._script.error_after:
+            raise self._script.error
+
+    def _done(self, reason: str, started: float, prefilled: float, first: float) -> Done:
+        finish: FinishReason = "stop"
+        if reason in ("length", "context"):
+            finish = "length"
+        elif reason == "user":
+            finish = "cancelled"
+        return Done(
             finish,
             Profile(
-                ttft=(first or ended) - started,
+                ttft=first - started,
                 prompt_time=prefilled - started,
-                decode_time=ended - prefilled,
-                prompt_tokens=prompt,
-                cached_tokens=cached,
-                generated_tokens=count,
+                decode_time=time.monotonic() - prefilled,
+                prompt_tokens=self._prompt,
+                cached_tokens=self._cached,
+                generated_tokens=self._generated,
                 stop_reason=reason,
             ),
         )
