@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from geniex_catalogue.resolver import ResolvedModel
+if TYPE_CHECKING:
+    # for a type alone: every command imports this file, and the resolver brings half the catalogue
+    from geniex_catalogue.resolver import ResolvedModel
 
 ComputeUnit: TypeAlias = Literal["cpu", "gpu", "npu", "hybrid"]
 FinishReason: TypeAlias = Literal["stop", "length", "cancelled"]
@@ -251,7 +253,7 @@ class Runtime(Protocol):
 
     def load(
         self,
-        model: ResolvedModel,
+        model: "ResolvedModel",
         options: LoadOptions,
         *,
         progress: Callable[[float], bool] | None = None,

@@ -11,7 +11,8 @@ LEAST_CONTEXT = 2048
 
 # tokens evaluated at once: work buffers grow with it
 _BATCH = 512
-_FLOAT = 4
+# bytes
+_FLOAT, _HALF = 4, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,13 @@ def need(model: ResolvedModel, context_length: int) -> MemoryNeed:
         return MemoryNeed(model.size, 0, 0)
     hidden = header.number(header.own("embedding_length")) or 0
     inner = header.number(header.own("feed_forward_length")) or 4 * hidden
+    masks = 2 if header.number(header.own("attention.sliding_window")) else 1
     return MemoryNeed(
         weights=header.weights_bytes or model.size,
-        kv=header.kv_bytes_per_token(context_length) * context_length,
-        # alive at once: two inner rows, and about eight rows as wide as the model
-        work=_BATCH * (2 * inner + 8 * hidden) * _FLOAT,
+        # a sliding window is kept in full as well, or a prefix could not be reused
+        kv=header.kv_bytes_per_token() * context_length,
+        # alive at once: two inner rows, about eight rows as wide as the model, attention masks
+        work=_BATCH * ((2 * inner + 8 * hidden) * _FLOAT + masks * context_length * _HALF),
     )
 
 

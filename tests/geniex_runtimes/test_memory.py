@@ -1,9 +1,11 @@
 """Memory is weights, KV and work; a context is chosen that fits it."""
 
+from dataclasses import replace
+
 import pytest
 
 from geniex_runtimes import memory
-from tests.geniex_runtimes.models import GB, model
+from tests.geniex_runtimes.models import GB, header, model
 
 KV = 24 * 8 * 2 * 128 * 2  # blocks, heads, K and V, values a head, bytes
 
@@ -43,3 +45,11 @@ def test_largest_context_fits_and_a_step_more_does_not(limit: int) -> None:
     assert found % 256 == 0
     assert found == 0 or memory.need(big, found).total <= limit
     assert found == 32768 or memory.need(big, found + 256).total > limit
+
+
+def test_a_sliding_window_is_kept_in_full() -> None:
+    plain = memory.need(model(), 8192)
+    known = header(**{"llama__attention__sliding_window": 512})
+    sliding = memory.need(replace(model(), header=known), 8192)
+    assert sliding.kv == plain.kv
+    assert sliding.work > plain.work
