@@ -59,9 +59,9 @@ def compare_tokens(ours: Child, peer: Child, count: int) -> list[Difference]:
     return differences
 
 
-def compare_speed(ours: Child, peer: Child, rounds: int, count: int) -> list[float]:
-    """Ratios of our speed to the peer's, one a round; who goes first alternates."""
-    ratios = []
+def compare_speed(ours: Child, peer: Child, rounds: int, count: int) -> list[tuple[float, float]]:
+    """Our speed and the peer's in tokens per second, one pair a round; who is first alternates."""
+    pairs = []
     # a story: no test model ends it within the tokens asked for
     prompt = ours.tokenize(PROMPTS[1])
     for number in range(-1, rounds):
@@ -69,13 +69,10 @@ def compare_speed(ours: Child, peer: Child, rounds: int, count: int) -> list[flo
         speeds = {it.name: it.play(prompt, count, with_tokens=False).speed for it in order}
         # round -1 warms both up
         if number >= 0:
-            ratios.append(speeds[ours.name] / speeds[peer.name])
-            print(
-                f"  round {number + 1}: {speeds[ours.name]:.1f} against "
-                f"{speeds[peer.name]:.1f} tok/s, ratio {ratios[-1]:.3f}",
-                flush=True,
-            )
-    return ratios
+            mine, theirs = speeds[ours.name], speeds[peer.name]
+            pairs.append((mine, theirs))
+            print(f"  round {number + 1}: {mine:.1f} against {theirs:.1f} tok/s", flush=True)
+    return pairs
 
 
 def report_identity(differences: Sequence[Difference]) -> bool:
@@ -89,12 +86,16 @@ def report_identity(differences: Sequence[Difference]) -> bool:
     return not differences
 
 
-def report_speed(ratios: Sequence[float]) -> bool:
-    """Print the ratios' median and range; whether the median is enough."""
+def report_speed(pairs: Sequence[tuple[float, float]]) -> bool:
+    """Print the median and range of the rounds' ratios; whether the median is enough."""
+    ratios = [mine / theirs for mine, theirs in pairs]
     median = statistics.median(ratios)
+    # what else runs on the machine only ever slows a round down
+    best = max(mine for mine, _ in pairs) / max(theirs for _, theirs in pairs)
     print(
         f"  decode speed: ratio {median:.3f} (median of {len(ratios)}, "
-        f"{min(ratios):.3f} to {max(ratios):.3f}), at least {LEAST_RATIO} is asked",
+        f"{min(ratios):.3f} to {max(ratios):.3f}; best round {best:.3f}), "
+        f"at least {LEAST_RATIO} is asked",
         flush=True,
     )
     return median >= LEAST_RATIO
@@ -124,7 +125,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--peer", choices=PEERS, action="append", help="repeatable; default all")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tokens", type=int, default=48, help="length of each answer")
-    parser.add_argument("--rounds", type=int, default=9, help="speed measurements of each pair")
+    parser.add_argument("--rounds", type=int, default=15, help="speed measurements of each pair")
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--identity", action="store_true", help="compare the tokens only")
     only.add_argument("--speed", action="store_true", help="compare the speed only")
