@@ -295,4 +295,4 @@ def _names(devices: Sequence[Device]) -> str:
 
 
 def _gb(size: int) -> str:
-    return f"{size / 1e9:.1f} GB"
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"

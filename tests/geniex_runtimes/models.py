@@ -34,7 +34,7 @@ def header(
     context: int | None = 32768,
     blocks: int = 24,
     architecture: str = "llama",
-    **more: MetadataValue,
+    window: int | None = None,
 ) -> GGUFHeader:
     """A header with `size` bytes of weights and 96 KiB of KV a token (24 blocks)."""
     metadata: dict[str, MetadataValue] = {
@@ -44,8 +44,9 @@ def header(
         f"{architecture}.feed_forward_length": 8192,
         f"{architecture}.attention.head_count": 16,
         f"{architecture}.attention.head_count_kv": 8,
-        **{key.replace("__", "."): value for key, value in more.items()},
     }
+    if window is not None:
+        metadata[f"{architecture}.attention.sliding_window"] = window
     if context is not None:
         metadata[f"{architecture}.context_length"] = context
     tensors = (TensorInfo("blk.0.all", (size // 4,), _F32, 0),)

@@ -49,7 +49,6 @@ def test_largest_context_fits_and_a_step_more_does_not(limit: int) -> None:
 
 def test_a_sliding_window_is_kept_in_full() -> None:
     plain = memory.need(model(), 8192)
-    known = header(**{"llama__attention__sliding_window": 512})
-    sliding = memory.need(replace(model(), header=known), 8192)
+    sliding = memory.need(replace(model(), header=header(window=512)), 8192)
     assert sliding.kv == plain.kv
     assert sliding.work > plain.work
