@@ -16,7 +16,7 @@ The layout is that of GenieX caches, which stay usable as they are; what is ours
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, TypeAlias
@@ -131,6 +131,26 @@ class Manifest:
             projector=newer.projector or self.projector,
             tokenizer=newer.tokenizer or self.tokenizer,
             other={**self.other, **newer.other},
+        )
+
+    def mapped(self, change: Callable[[FileRecord], FileRecord]) -> "Manifest":
+        """This manifest with `change` applied to every file."""
+        return replace(
+            self,
+            models={label: change(record) for label, record in self.models.items()},
+            extras=tuple(map(change, self.extras)),
+            projector=change(self.projector) if self.projector else None,
+            tokenizer=change(self.tokenizer) if self.tokenizer else None,
+        )
+
+    def present(self) -> "Manifest":
+        """This manifest without the files beside the precisions that are not downloaded."""
+        projector, tokenizer = self.projector, self.tokenizer
+        return replace(
+            self,
+            extras=tuple(record for record in self.extras if record.downloaded),
+            projector=projector if projector and projector.downloaded else None,
+            tokenizer=tokenizer if tokenizer and tokenizer.downloaded else None,
         )
 
     def to_json(self) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 OnWait: TypeAlias = Callable[[int | None], None]
 
 _POLL = 0.1
+# how often a folder may vanish under us before we believe that it cannot be
+_VANISHED = 50
 
 
 @contextmanager
@@ -43,7 +45,7 @@ def _acquire(folder: Path, on_wait: OnWait | None, timeout: float | None) -> "Ba
     from filelock import FileLock, Timeout
 
     end = None if timeout is None else time.monotonic() + timeout
-    told = False
+    told, vanished = False, 0
     while True:
         # thread_local: a lock belongs to its with-statement, whichever thread leaves it
         lock = FileLock(folder / LOCK, thread_local=False)
@@ -55,9 +57,12 @@ def _acquire(folder: Path, on_wait: OnWait | None, timeout: float | None) -> "Ba
             holder = holder_of(folder)
             if end is not None and time.monotonic() >= end:
                 raise _busy(folder, holder) from exc
-        except FileNotFoundError:
+        except FileNotFoundError as exc:
             # the last holder removed the folder between our two steps
-            continue
+            vanished += 1
+            if vanished < _VANISHED:
+                continue
+            raise unwritable(folder, exc) from exc
         except OSError as exc:
             raise unwritable(folder, exc) from exc
         if on_wait is not None and not told:
@@ -84,10 +89,9 @@ def unwritable(path: Path, exc: OSError) -> StoreError:
 
 
 def _note_holder(folder: Path) -> None:
-    try:
+    # only for the others' message: a full disk must not keep anyone from removing a model
+    with suppress(OSError):
         (folder / HOLDER).write_text(f"{os.getpid()}\n", "ascii")
-    except OSError as exc:
-        raise unwritable(folder, exc) from exc
 
 
 def _busy(folder: Path, holder: int | None) -> StoreBusyError:

@@ -1,13 +1,37 @@
 """A name or a path -> the files to run, or exactly what would have to be pulled."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from geniex_catalogue.gguf import GGUFHeader
+from geniex_catalogue import names
+from geniex_catalogue.entries import catalogue
+from geniex_catalogue.errors import (
+    AmbiguousModelError,
+    LoadError,
+    ModelNotFoundError,
+    PrecisionNotFoundError,
+    StoreError,
+)
+from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group
+from geniex_catalogue.folder import Folder, bundle_facts, is_bundle, scan, whole_set
+from geniex_catalogue.gguf import GGUFHeader, join_shards, read_header
+from geniex_catalogue.manifest import FileRecord
+from geniex_catalogue.names import ModelRef
+from geniex_catalogue.precision import DEFAULT
+from geniex_catalogue.store import Store
+from geniex_catalogue.stored import StoredModel
 
-if TYPE_CHECKING:
-    from geniex_catalogue.names import ModelRef
+Use = Literal["model", "draft"]
+
+_NOT_RUNNABLE = {
+    "projector": ("a projector for images or sound", "name the model that it belongs to"),
+    "adapter": ("an adapter (LoRA)", "name the model that it was made for"),
+    "imatrix": ("an importance matrix, made for quantizing", "name a model"),
+    "vocabulary": ("a vocabulary without weights", "name a model"),
+    "unknown": ("of no known kind: its header names no architecture", "name a GGUF model"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +44,7 @@ class ResolvedModel:
     """
 
     name: str
-    ref: "ModelRef | None"
+    ref: ModelRef | None
     format: Literal["gguf", "qairt"]
     path: Path
     files: tuple[Path, ...]
@@ -33,5 +57,153 @@ class ResolvedModel:
 class PullNeeded:
     """A model that is not here; `cached_precisions` are those of it that are."""
 
-    ref: "ModelRef"
+    ref: ModelRef
     cached_precisions: tuple[str, ...] = ()
+
+
+def resolve(text: str, store: Store, use: Use = "model") -> ResolvedModel | PullNeeded:
+    """What `text` means: an existing path, else a model of the store, else a built-in one.
+
+    `use` is what it is wanted for: a draft is refused as a model. Headers are read, weights are
+    not. Raises ModelRefError, ModelNotFoundError (ModelPathError), PrecisionNotFoundError,
+    AmbiguousModelError, GGUFError (IncompleteShardsError), LoadError for files that are no such
+    thing, and StoreError for a damaged model.
+    """
+    path = names.local_path(text)
+    if path is not None:
+        return _from_path(path, text, use)
+    ref = names.parse(text, catalogue().aliases)
+    stored = store.find(ref)
+    if stored is not None and (found := _from_store(stored, ref, use)):
+        return found
+    if (builtin := catalogue().builtin_file(ref)) is not None:
+        label, file = builtin
+        name = f"{ref.name}:{label}"
+        return _gguf(name, ref.with_precision(label), (file,), label, use)
+    return PullNeeded(ref, stored.precisions if stored is not None else ())
+
+
+def _from_path(path: Path, text: str, use: Use) -> ResolvedModel:
+    if not path.is_dir():
+        folder, variant = whole_set(path)
+        return _from_variant(folder, variant, text, use)
+    if is_bundle(path):
+        return _bundle(text, None, path, bundle_facts(path).precision)
+    folder = scan(path)
+    found = folder.fileset
+    fitting = (found.drafts if use == "draft" else ()) or found.runnable
+    if len(fitting) > 1:
+        candidates = [str(path / variant.name) for variant in fitting]
+        raise AmbiguousModelError(text, candidates, hint="give the path of one of these files")
+    if not fitting:
+        # says what the folder holds instead
+        folder.raise_damage()
+        found.choose(None, None, text)
+    folder.raise_damage(fitting[0])
+    return _from_variant(folder, fitting[0].checked(), text, use)
+
+
+def _from_variant(folder: Folder, variant: Variant, text: str, use: Use) -> ResolvedModel:
+    paths = tuple(folder.place(file) for file in variant.files)
+    label = folder.label(variant)
+    headers = [file.header for file in variant.files if file.header is not None]
+    return _gguf(text, None, paths, None if label == DEFAULT else label, use, headers)
+
+
+def _from_store(stored: StoredModel, ref: ModelRef, use: Use) -> ResolvedModel | None:
+    """The files of a stored model; None when what `ref` selects would have to be pulled."""
+    chosen = _choose(stored, ref)
+    if chosen is None:
+        return None
+    label, records = chosen
+    exact = stored.named(label)
+    paths = tuple(stored.path(record) for record in records)
+    if stored.format == "qairt":
+        return _bundle(str(exact), exact, paths[0].parent, label, paths)
+    headers = _checked_headers(records, paths, str(exact))
+    return _gguf(str(exact), exact, paths, label, use, headers)
+
+
+def _choose(stored: StoredModel, ref: ModelRef) -> tuple[str, tuple[FileRecord, ...]] | None:
+    """What `ref` means of the whole files of a stored model, with its label; None if nothing.
+
+    A file beside the precisions (a draft that came along) is chosen by its name, which is then its
+    label.
+    """
+    variants = {
+        label: Variant(label, _model_files(records), "model", parts=len(records))
+        for label in stored.precisions
+        if (records := stored.records(label))
+    }
+    if ref.file is not None and (extra := stored.extra(ref.file)):
+        return extra.name, (extra,)
+    try:
+        if variants:
+            found = FileSet(tuple(variants.values()), (), (), ())
+            label = found.choose(ref.precision, ref.file, ref.name).label
+            return label, stored.records(label)
+    except (PrecisionNotFoundError, ModelNotFoundError):
+        if ref.org == names.LOCAL_ORG and stored.reason is None:
+            raise
+    local = ref.org == names.LOCAL_ORG
+    if local or (stored.status == "damaged" and not variants):
+        again = "import" if local else "pull"
+        raise StoreError(
+            f"`{ref}` cannot be used: {stored.reason}",
+            hint=f"{again} it again, or remove it with `geniex remove {stored.name}`",
+        )
+    return None
+
+
+def _model_files(records: Sequence[FileRecord]) -> tuple[ModelFile, ...]:
+    return tuple(ModelFile(record.name, record.size) for record in records)
+
+
+def _checked_headers(
+    records: Sequence[FileRecord], paths: Sequence[Path], name: str
+) -> list[GGUFHeader]:
+    """The headers of all files; raises IncompleteShardsError where the set is not whole."""
+    headers = [read_header(path) for path in paths]
+    if len(headers) != headers[0].split_count:
+        files = [
+            ModelFile(record.name, record.size, header=header)
+            for record, header in zip(records, headers, strict=True)
+        ]
+        group(files).choose(None, records[0].name, name)
+    return headers
+
+
+def _bundle(
+    name: str, ref: ModelRef | None, folder: Path, label: str | None, files: tuple[Path, ...] = ()
+) -> ResolvedModel:
+    try:
+        found = files or tuple(sorted(path for path in folder.iterdir() if path.is_file()))
+        size = sum(path.stat().st_size for path in found)
+    except OSError as exc:
+        raise StoreError(f"folder `{folder}` cannot be read: {exc.strerror or exc}") from exc
+    return ResolvedModel(name, ref, "qairt", folder, found, label, size)
+
+
+def _gguf(
+    name: str,
+    ref: ModelRef | None,
+    files: tuple[Path, ...],
+    label: str | None,
+    use: Use,
+    headers: Sequence[GGUFHeader] = (),
+) -> ResolvedModel:
+    header = join_shards(headers or [read_header(path) for path in files])
+    check_role(name, header, use)
+    return ResolvedModel(name, ref, "gguf", files[0], files, label, header.file_size or 0, header)
+
+
+def check_role(name: str, header: GGUFHeader, use: Use) -> None:
+    """Refuse what cannot be run, or not as what it is wanted for."""
+    if header.role == "draft" and use == "model":
+        raise LoadError(
+            f"`{name}` is a draft (architecture {header.architecture}), no model of its own",
+            hint=f"use it beside its model: `geniex infer MODEL --draft-model {name}`",
+        )
+    if header.role in _NOT_RUNNABLE:
+        what, hint = _NOT_RUNNABLE[header.role]
+        raise LoadError(f"`{name}` is {what}, not a model", hint=hint)

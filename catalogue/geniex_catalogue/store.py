@@ -2,21 +2,18 @@
 
 import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from geniex_catalogue import durable
+from geniex_catalogue import deletion, durable, staging
 from geniex_catalogue.errors import ManifestError, ModelNotFoundError, ModelRefError, StoreError
 from geniex_catalogue.manifest import (
     HOLDER,
     INFLIGHT,
     LOCK,
     MANIFEST,
-    FileRecord,
     Manifest,
     check_file_name,
 )
@@ -29,8 +26,7 @@ from geniex_catalogue.stored import (
     inspect,
     place_of,
     problem,
-    records_of,
-    size_of,
+    without,
 )
 
 StoredModels: TypeAlias = list[StoredModel]
@@ -82,41 +78,49 @@ class Store:
                 try:
                     yield
                 finally:
-                    _drop_if_empty(folder)
+                    deletion.drop_if_empty(folder)
         finally:
             # Windows gives up a lock's file only after the lock
-            _drop_folders(folder)
+            deletion.drop_folders(folder)
 
     def stage(self, ref: ModelRef, manifest: Manifest) -> Path:
         """Say what is about to come, and give the folder for its unfinished files.
 
         Call it under `lock`. Until `publish` or `unstage`, the model shows as partial. The files
-        of an earlier try are still there. Raises StoreError.
+        of earlier tries are still there. Raises StoreError, also where the model is there in
+        another format.
         """
-        staging = self.folder(ref) / INFLIGHT
+        folder = self.folder(ref)
+        inflight = folder / INFLIGHT
+        there = _read(folder / MANIFEST)
+        if there is not None and there.models:
+            _require_same_kind(there, manifest)
+        earlier = _read(inflight / MANIFEST)
+        staged = earlier.merged(manifest) if earlier is not None else manifest
         try:
-            staging.mkdir(parents=True, exist_ok=True)
-            durable.write(staging / MANIFEST, manifest.to_json().encode())
+            inflight.mkdir(parents=True, exist_ok=True)
+            durable.write(inflight / MANIFEST, staged.to_json().encode())
         except OSError as exc:
-            raise unwritable(staging, exc) from exc
-        return staging
+            raise unwritable(inflight, exc) from exc
+        return inflight
 
     def unstage(self, ref: ModelRef) -> None:
-        """Throw away what `stage` began; what is published stays."""
-        staging = self.folder(ref) / INFLIGHT
+        """Forget what was staged and of which nothing has arrived. Call it under `lock`."""
+        folder = self.folder(ref)
         try:
-            _delete_tree(staging)
+            staging.settle(folder / INFLIGHT)
         except OSError as exc:
-            raise unwritable(staging, exc) from exc
+            raise unwritable(folder, exc) from exc
 
     def publish(
         self, ref: ModelRef, manifest: Manifest, staged: Mapping[str, Path] | None = None
     ) -> StoredModel:
         """Put a model's new files in place, then its manifest, merged with what is there.
 
-        Call it under `lock`. `staged` maps file names of the manifest to the finished files, on the
-        store's filesystem; files that are not in it must be in place already. A crash before the
-        end leaves the model as it was, and partial. Raises StoreError.
+        Call it under `lock`, after `stage`. `staged` maps file names of the manifest to the
+        finished files, on the store's filesystem; files that are not in it must be in place
+        already. A crash before the end leaves the model as it was, and partial. Files that the new
+        ones replace are deleted last. Raises StoreError.
         """
         folder = self.folder(ref)
         for record in manifest.files():
@@ -124,12 +128,15 @@ class Store:
         try:
             for name, path in (staged or {}).items():
                 durable.move(path, folder.joinpath(*name.split("/")))
-            self._require_whole(folder, manifest)
-            for inner in {folder.joinpath(*r.name.split("/")).parent for r in manifest.files()}:
+            _require_whole(folder, manifest)
+            for inner in {place_of(folder, r).parent for r in manifest.files() if not r.place}:
                 durable.sync_folder(inner)
-            merged = self._merged(folder, manifest)
+            there = _read(folder / MANIFEST)
+            merged = _merged(there, manifest) if there is not None else manifest
             durable.write(folder / MANIFEST, merged.to_json().encode())
-            _delete_tree(folder / INFLIGHT)
+            staging.settle(folder / INFLIGHT)
+            if there is not None:
+                _delete_unlisted(folder, there, merged)
         except OSError as exc:
             raise unwritable(folder, exc) from exc
         model = inspect(ModelRef(folder.parent.name, folder.name), folder)
@@ -204,18 +211,6 @@ class Store:
             found /= near[0]
         return found
 
-    def _merged(self, folder: Path, manifest: Manifest) -> Manifest:
-        try:
-            return read_manifest(folder / MANIFEST).merged(manifest)
-        except (FileNotFoundError, ManifestError):
-            # none yet, or a damaged one, which the new one replaces
-            return manifest
-
-    def _require_whole(self, folder: Path, manifest: Manifest) -> None:
-        for record in manifest.files():
-            if record.downloaded and (text := problem(folder, record)):
-                raise StoreError(f"`{manifest.name}` cannot be published: {text}")
-
     def _remove_precision(self, model: StoredModel, ref: ModelRef) -> int:
         """Remove the precision that `ref` selects; a partial one too."""
         if model.status == "damaged" and model.manifest is None:
@@ -224,46 +219,27 @@ class Store:
                 hint=f"remove all of it with `geniex remove {model.name}`",
             )
         label = _label_of(model, ref)
-        freed = 0
-        if label in model.partial:
-            freed += self._delete(model.folder / INFLIGHT)
-        if model.manifest is None or label not in model.manifest.models:
-            return freed
-        left = {key: record for key, record in model.manifest.models.items() if key != label}
-        if not left:
-            return freed + self._delete(model.folder, keep=(LOCK, HOLDER, INFLIGHT))
-        return freed + self._shrink(model.folder, model.manifest, label, left)
-
-    def _shrink(
-        self, folder: Path, manifest: Manifest, label: str, left: Mapping[str, FileRecord]
-    ) -> int:
-        """Take one precision out of a manifest, and its files out of the folder."""
-        gone = {record.name for record in records_of(manifest, label)}
-        for other in left:
-            gone -= {record.name for record in records_of(manifest, other)}
-        extras = tuple(record for record in manifest.extras if record.name not in gone)
-        smaller = replace(manifest, models=left, extras=extras)
-        freed = 0
         try:
+            freed = staging.forget(model.folder / INFLIGHT, label)
+            if model.manifest is None or label not in model.manifest.models:
+                return freed
+            smaller = without(model.manifest, label)
+            if not smaller.models:
+                return freed + self._delete(model.folder, keep=(LOCK, HOLDER, INFLIGHT))
             # first the word, then the bytes: a crash between leaves a stray file, not a lie
-            durable.write(folder / MANIFEST, smaller.to_json().encode())
-            for record in manifest.files():
-                if record.name in gone and record.place is None:
-                    freed += _delete_file(folder, place_of(folder, record))
+            durable.write(model.folder / MANIFEST, smaller.to_json().encode())
+            return freed + _delete_unlisted(model.folder, model.manifest, smaller)
         except OSError as exc:
-            raise unwritable(folder, exc) from exc
-        return freed
+            raise unwritable(model.folder, exc) from exc
 
-    def _delete(self, folder: Path, keep: tuple[str, ...] = ()) -> int:
+    def _delete(self, folder: Path, keep: tuple[str, ...]) -> int:
         """Delete what is in a model's folder, the manifest first."""
         freed = 0
         try:
             # without its manifest the rest is no model any more, should we be stopped
             for path in sorted(folder.iterdir(), key=lambda path: path.name != MANIFEST):
                 if path.name not in keep:
-                    freed += _delete_tree(path)
-            if not keep:
-                folder.rmdir()
+                    freed += deletion.delete_tree(path)
         except OSError as exc:
             raise unwritable(folder, exc) from exc
         return freed
@@ -274,7 +250,7 @@ class Store:
             folder.unlink()
         except OSError as exc:
             raise unwritable(folder, exc) from exc
-        _drop_folders(folder)
+        deletion.drop_folders(folder)
         return 0
 
     def _refuse_outside(self, folder: Path) -> None:
@@ -294,6 +270,49 @@ def _label_of(model: StoredModel, ref: ModelRef) -> str:
     return require(model.name, ref.selector or "", [*labels, *model.partial])
 
 
+def _read(path: Path) -> Manifest | None:
+    """The manifest in a file; None for none, and for a damaged one, which a new one replaces."""
+    try:
+        return read_manifest(path)
+    except (FileNotFoundError, ManifestError):
+        return None
+
+
+def _require_same_kind(there: Manifest, newer: Manifest) -> None:
+    """Refuse two formats, or two bundles, in one folder: their files would mix."""
+    bundle = "qairt" in (there.format, newer.format)
+    if bundle and (there.format != newer.format or set(there.models) != set(newer.models)):
+        raise StoreError(
+            f"`{newer.name}` is already here, as {there.format} {', '.join(there.models)}",
+            hint=f"`geniex remove {newer.name}` first, or import it under another name",
+        )
+
+
+def _merged(there: Manifest, newer: Manifest) -> Manifest:
+    """What is there and not replaced, and the new."""
+    for label in newer.models:
+        if label in there.models:
+            there = without(there, label)
+    return there.merged(newer)
+
+
+def _require_whole(folder: Path, manifest: Manifest) -> None:
+    for record in manifest.files():
+        if record.downloaded and (text := problem(folder, record)):
+            raise StoreError(f"`{manifest.name}` cannot be published: {text}")
+
+
+def _delete_unlisted(folder: Path, older: Manifest, newer: Manifest) -> int:
+    """Delete the files that one manifest lists and the next one does not; the bytes freed."""
+    # two spellings may be one file
+    kept = {record.name.lower() for record in newer.files() if record.place is None}
+    return sum(
+        deletion.delete_file(folder, place_of(folder, record))
+        for record in older.files()
+        if record.place is None and record.name.lower() not in kept
+    )
+
+
 def _folders(folder: Path) -> list[Path]:
     """The folders in a folder, by name; none when it is not there."""
     try:
@@ -306,55 +325,6 @@ def _folders(folder: Path) -> list[Path]:
             f"the data folder cannot be read at `{folder}`: {exc.strerror or exc}",
             hint="check its permissions, or choose another with `--data-dir`",
         ) from exc
-
-
-def _drop_if_empty(folder: Path) -> None:
-    """Remove a model's folder that holds nothing but its lock; call it under the lock."""
-    # what cannot be removed is empty, and shows as nothing
-    with suppress(OSError):
-        if {path.name for path in folder.iterdir()} <= {LOCK, HOLDER}:
-            for name in (HOLDER, LOCK):
-                (folder / name).unlink(missing_ok=True)
-            folder.rmdir()
-
-
-def _drop_folders(folder: Path) -> None:
-    """Remove a model's and an organisation's folder where they are empty."""
-    # rmdir takes nothing that is in use
-    for empty in (folder, folder.parent):
-        with suppress(OSError):
-            empty.rmdir()
-
-
-def _delete_tree(path: Path) -> int:
-    """Delete a file, a link (not what it points to) or a folder; the bytes freed."""
-    if path.is_symlink() or not path.is_dir():
-        return _unlink(path)
-    freed = size_of(path)
-    shutil.rmtree(path)
-    return freed
-
-
-def _unlink(path: Path) -> int:
-    try:
-        found = path.lstat()
-        path.unlink()
-    except FileNotFoundError:
-        return 0
-    # a hard link's bytes stay where the other name is
-    return found.st_size if found.st_nlink == 1 else 0
-
-
-def _delete_file(folder: Path, path: Path) -> int:
-    """Delete one of a model's files, and the folders that it leaves empty."""
-    if not path.parent.resolve().is_relative_to(folder.resolve()):
-        return 0
-    freed = _unlink(path)
-    for parent in path.parents:
-        if parent == folder or any(parent.iterdir()):
-            break
-        parent.rmdir()
-    return freed
 
 
 def _sha256(path: Path, progress: Callable[[str, int], None] | None) -> str:

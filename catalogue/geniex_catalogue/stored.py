@@ -3,11 +3,11 @@
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from geniex_catalogue.errors import ManifestError
+from geniex_catalogue.errors import ManifestError, ModelRefError
 from geniex_catalogue.manifest import HOLDER, INFLIGHT, LOCK, MANIFEST, FileRecord, Format, Manifest
 from geniex_catalogue.manifest import read as read_manifest
 from geniex_catalogue.names import ModelRef
@@ -42,9 +42,29 @@ class StoredModel:
         """`org/repo`."""
         return self.ref.name
 
+    def named(self, label: str) -> ModelRef:
+        """What to call one precision by; the model alone where its label is no precision."""
+        try:
+            if label.lower().endswith(".gguf"):
+                return replace(self.ref, file=label)
+            return self.ref.with_precision(label)
+        except ModelRefError:
+            # `N/A`, the label of GenieX for bundles that state none
+            return self.ref
+
     def path(self, record: FileRecord) -> Path:
         """Where a file of the manifest is."""
         return place_of(self.folder, record)
+
+    def extra(self, name: str) -> FileRecord | None:
+        """A whole GGUF of that name beside the precisions, such as a draft that came along."""
+        if self.manifest is None:
+            return None
+        taken = {r.name for label in self.manifest.models for r in self.records(label)}
+        for record in self.manifest.extras:
+            if record.name == name and name not in taken and record.downloaded:
+                return record if problem(self.folder, record) is None else None
+        return None
 
     def records(self, label: str) -> tuple[FileRecord, ...]:
         """A precision's files in order, the entry point first; companions are not among them."""
@@ -78,6 +98,16 @@ def records_of(manifest: Manifest, label: str) -> tuple[FileRecord, ...]:
             and other.group(1) == count
         ]
     return tuple(sorted({entry, *shards}, key=lambda record: (record != entry, record.name)))
+
+
+def without(manifest: Manifest, label: str) -> Manifest:
+    """A manifest without one precision and the files that no other one uses."""
+    models = {key: record for key, record in manifest.models.items() if key != label}
+    gone = {record.name for record in records_of(manifest, label)}
+    for other in models:
+        gone -= {record.name for record in records_of(manifest, other)}
+    extras = tuple(record for record in manifest.extras if record.name not in gone)
+    return replace(manifest, models=models, extras=extras)
 
 
 def inspect(ref: ModelRef, folder: Path) -> StoredModel | None:

@@ -1,0 +1,57 @@
+"""Deleting inside the store, and only there: links are removed, never followed."""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from geniex_catalogue.manifest import HOLDER, LOCK
+from geniex_catalogue.stored import size_of
+
+
+def drop_if_empty(folder: Path) -> None:
+    """Remove a model's folder that holds nothing but its lock; call it under the lock."""
+    # what cannot be removed is empty, and shows as nothing
+    with suppress(OSError):
+        if {path.name for path in folder.iterdir()} <= {LOCK, HOLDER}:
+            for name in (HOLDER, LOCK):
+                (folder / name).unlink(missing_ok=True)
+            folder.rmdir()
+
+
+def drop_folders(folder: Path) -> None:
+    """Remove a model's and an organisation's folder where they are empty."""
+    # rmdir takes nothing that is in use
+    for empty in (folder, folder.parent):
+        with suppress(OSError):
+            empty.rmdir()
+
+
+def delete_tree(path: Path) -> int:
+    """Delete a file, a link (not what it points to) or a folder; the bytes freed."""
+    if path.is_symlink() or not path.is_dir():
+        return _unlink(path)
+    freed = size_of(path)
+    shutil.rmtree(path)
+    return freed
+
+
+def _unlink(path: Path) -> int:
+    try:
+        found = path.lstat()
+        path.unlink()
+    except FileNotFoundError:
+        return 0
+    # a hard link's bytes stay where the other name is
+    return found.st_size if found.st_nlink == 1 else 0
+
+
+def delete_file(folder: Path, path: Path) -> int:
+    """Delete one of a model's files, and the folders that it leaves empty."""
+    if not path.parent.resolve().is_relative_to(folder.resolve()):
+        return 0
+    freed = _unlink(path)
+    for parent in path.parents:
+        if parent == folder or any(parent.iterdir()):
+            break
+        parent.rmdir()
+    return freed

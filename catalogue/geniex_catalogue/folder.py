@@ -1,0 +1,156 @@
+"""What a folder on this machine holds: GGUF files with their headers, or a compiled bundle."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from geniex_catalogue.errors import GGUFError, StoreError
+from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group
+from geniex_catalogue.gguf import read_header
+from geniex_catalogue.precision import DEFAULT, label_of
+
+BUNDLE_FACTS = "metadata.json"
+BUNDLE_CONFIG = "genie_config.json"
+_MAX_JSON = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder's files, itself and one level below; `damaged` are its unusable GGUFs, and why."""
+
+    path: Path
+    files: tuple[ModelFile, ...]
+    damaged: tuple[GGUFError, ...]
+
+    @property
+    def fileset(self) -> FileSet:
+        """The usable files, sorted into variants."""
+        return group(self.files)
+
+    def label(self, variant: Variant) -> str:
+        """A variant's label: from its name, else the name of this folder, else its header."""
+        if variant.labelled:
+            return variant.label
+        return label_of(f"{self.path.absolute().name}/{variant.name}") or variant.label
+
+    def raise_damage(self, variant: Variant | None = None) -> None:
+        """Raise what is wrong with a damaged file: any, or one that `variant` lacks."""
+        for error in self.damaged:
+            if variant is None or Path(error.path).name in map(_base, variant.missing):
+                raise error
+
+    def place(self, file: ModelFile) -> Path:
+        """Where a file is; links are kept."""
+        return self.path.joinpath(*file.name.split("/"))
+
+
+def is_bundle(folder: Path) -> bool:
+    """Whether a folder is a compiled bundle for the Snapdragon NPU."""
+    facts = any((folder / name).is_file() for name in (BUNDLE_FACTS, BUNDLE_CONFIG))
+    return facts and any(folder.glob("*.bin"))
+
+
+@dataclass(frozen=True, slots=True)
+class BundleFacts:
+    """What a bundle's metadata.json states: its precision, such as `W4A16`, and its kind."""
+
+    precision: str | None = None
+    model_type: str = "llm"
+
+
+def bundle_facts(folder: Path) -> BundleFacts:
+    """The facts of a bundle's folder."""
+    try:
+        with (folder / BUNDLE_FACTS).open("rb") as file:
+            return parse_facts(file.read(_MAX_JSON))
+    except OSError:
+        # they may be left out; the runtime judges the bundle
+        return BundleFacts()
+
+
+def parse_facts(data: bytes) -> BundleFacts:
+    """The facts in a metadata.json; what is not understood is not stated."""
+    try:
+        facts = json.loads(data)
+    except (ValueError, RecursionError):
+        return BundleFacts()
+    if not isinstance(facts, dict):
+        return BundleFacts()
+    label = facts.get("precision")
+    if not isinstance(label, str) or not (label.isascii() and label.isalnum() and len(label) <= 32):
+        label = None
+    genie = facts.get("genie")
+    vision = isinstance(genie, dict) and genie.get("supports_vision") is True
+    return BundleFacts(label.upper() if label else None, "vlm" if vision else "llm")
+
+
+def scan(folder: Path) -> Folder:
+    """Read a folder, the headers of its GGUFs included. Raises StoreError when it is unreadable."""
+    files: list[ModelFile] = []
+    damaged: list[GGUFError] = []
+    try:
+        paths = sorted({*folder.glob("*"), *folder.glob("*/*")})
+        for path in paths:
+            # what is no regular file plays no part; a link counts as what it leads to
+            if path.is_file():
+                name = path.relative_to(folder).as_posix()
+                try:
+                    files.append(_model_file(path, name))
+                except GGUFError as exc:
+                    damaged.append(exc)
+    except OSError as exc:
+        raise StoreError(f"folder `{folder}` cannot be read: {exc.strerror or exc}") from exc
+    return Folder(folder, tuple(files), tuple(damaged))
+
+
+def _base(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _model_file(path: Path, name: str) -> ModelFile:
+    hidden = any(part.startswith(".") for part in name.split("/"))
+    header = read_header(path) if name.lower().endswith(".gguf") and not hidden else None
+    size = header.file_size if header is not None else path.stat().st_size
+    return ModelFile(name, size, header=header)
+
+
+def whole_set(path: Path) -> tuple[Folder, Variant]:
+    """The variant that a GGUF file is, or is a part of, in its folder; links are kept.
+
+    A file that says it is whole stands for itself, whatever lies beside it. Raises GGUFError,
+    IncompleteShardsError.
+    """
+    header = read_header(path)
+    own = ModelFile(path.name, header.file_size, header=header)
+    if header.split_count <= 1:
+        return _alone(path.parent, own)
+    neighbours = [
+        ModelFile(found.name, None)
+        for found in path.parent.glob("*")
+        if found.name.lower().endswith(".gguf") and found.name != path.name
+    ]
+    variants = _all(group([own, *neighbours]))
+    parts = next((v.files for v in variants if path.name in {f.name for f in v.files}), (own,))
+    files = [_model_file(path.parent / part.name, part.name) for part in parts]
+    try:
+        chosen = group(files).choose(None, path.name, str(path))
+    except GGUFError as exc:
+        # say where the folder is, not only which names are missing from it
+        exc.message = exc.message.replace(f"`{exc.path}`", f"`{path}`", 1)
+        exc.args = (exc.message,)
+        raise
+    return Folder(path.parent, tuple(files), ()), chosen
+
+
+def _alone(folder: Path, file: ModelFile) -> tuple[Folder, Variant]:
+    alone = group([file])
+    variants = _all(alone)
+    if not variants:
+        # not named .gguf, or of a kind that is no variant: the caller judges its role
+        role = file.header.role if file.header else "unknown"
+        return Folder(folder, (file,), ()), Variant(DEFAULT, (file,), role, labelled=False)
+    return Folder(folder, (file,), ()), variants[0]
+
+
+def _all(fileset: FileSet) -> tuple[Variant, ...]:
+    return (*fileset.models, *fileset.drafts, *fileset.projectors)

@@ -1,0 +1,182 @@
+"""A zip of a model, looked through before anything of it is written."""
+
+import lzma
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Self
+
+from geniex_catalogue.errors import ManifestError, UsageError
+from geniex_catalogue.folder import BUNDLE_CONFIG, BUNDLE_FACTS
+from geniex_catalogue.gguf import GGUFHeader, parse_header
+from geniex_catalogue.manifest import check_file_name
+
+_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
+_MAX_ENTRIES = 10_000
+# more than this many bytes, and this many times the archive, is no model but a trap
+_SUSPECT_BYTES = 256 << 20
+_SUSPECT_RATIO = 100
+_BLOCK = 1 << 20
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is a zip, by its first bytes or its name. Raises UsageError (unreadable)."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) in _MAGIC or path.suffix.lower() == ".zip"
+    except OSError as exc:
+        raise UsageError(f"`{path}` cannot be read: {exc.strerror or exc}") from exc
+
+
+class Archive:
+    """An open zip. `members` maps the names that its files get to their entries.
+
+    A bundle's files are flattened to their base names; of GGUFs, a folder that is around all of
+    them is taken off. Opening raises UsageError for a zip that is damaged, encrypted, or holds
+    links, names that lead out, two files of one name, or absurd sizes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (OSError, zipfile.BadZipFile, ValueError) as exc:
+            raise UsageError(
+                f"`{path}` is not a usable zip archive: {exc}", hint="download it again"
+            ) from exc
+        try:
+            self.members: Mapping[str, zipfile.ZipInfo] = self._checked()
+        except BaseException:
+            self._zip.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._zip.close()
+
+    @property
+    def is_bundle(self) -> bool:
+        """Whether it holds a compiled bundle for the Snapdragon NPU."""
+        facts = BUNDLE_FACTS in self.members or BUNDLE_CONFIG in self.members
+        return facts and any(name.endswith(".bin") for name in self.members)
+
+    def header(self, name: str) -> GGUFHeader:
+        """The header of a GGUF in it, read without unpacking. Raises GGUFError, UsageError."""
+        member = self.members[name]
+        try:
+            with self._zip.open(member) as file:
+
+                def read(offset: int, length: int) -> bytes:
+                    file.seek(offset)
+                    return file.read(length)
+
+                return parse_header(read, f"{self.path}/{name}", member.file_size)
+        except _DAMAGE as exc:
+            raise self._damaged(name, exc) from exc
+
+    def read(self, name: str, limit: int) -> bytes:
+        """Up to `limit` bytes of a file in it. Raises UsageError."""
+        try:
+            with self._zip.open(self.members[name]) as file:
+                return file.read(limit)
+        except _DAMAGE as exc:
+            raise self._damaged(name, exc) from exc
+
+    def extract(self, name: str, target: Path, advance: Callable[[int], None]) -> None:
+        """Unpack one file, its checksum verified; `advance` is told bytes. Raises OSError for the
+        target, UsageError for the archive."""
+        with target.open("wb") as out:
+            for block in self._blocks(name):
+                out.write(block)
+                advance(len(block))
+
+    def _blocks(self, name: str) -> Iterator[bytes]:
+        try:
+            with self._zip.open(self.members[name]) as file:
+                while block := file.read(_BLOCK):
+                    yield block
+        except _DAMAGE as exc:
+            raise self._damaged(name, exc) from exc
+
+    def _damaged(self, name: str, exc: Exception) -> UsageError:
+        return UsageError(f"`{name}` in `{self.path}` is damaged: {exc}", hint="download it again")
+
+    def _refuse(self, entry: str, why: str) -> UsageError:
+        return UsageError(f"`{self.path}` is refused: its entry {entry[:200]!a} {why}")
+
+    def _checked(self) -> dict[str, zipfile.ZipInfo]:
+        """The files by the names that they get, everything about them checked."""
+        entries = self._zip.infolist()
+        if len(entries) > _MAX_ENTRIES:
+            raise UsageError(f"`{self.path}` is refused: it has {len(entries)} entries")
+        files = [entry for entry in entries if self._wanted(entry)]
+        total = sum(entry.file_size for entry in files)
+        if total > _SUSPECT_BYTES and total > _SUSPECT_RATIO * self.path.stat().st_size:
+            raise UsageError(
+                f"`{self.path}` is refused: it would unpack to {total} bytes, more than "
+                f"{_SUSPECT_RATIO} times its size"
+            )
+        bases = {_base(entry.filename) for entry in files}
+        bundle = bool(bases & {BUNDLE_FACTS, BUNDLE_CONFIG})
+        top = _common_folder([entry.filename for entry in files])
+        members: dict[str, zipfile.ZipInfo] = {}
+        seen: set[str] = set()
+        for entry in files:
+            name = _base(entry.filename) if bundle else entry.filename.removeprefix(top)
+            if name.lower() in seen:
+                raise self._refuse(entry.filename, f"has the same name as another, `{name}`")
+            seen.add(name.lower())
+            members[name] = entry
+        return members
+
+    def _wanted(self, entry: zipfile.ZipInfo) -> bool:
+        """Whether an entry is a file to take; raises for one that is dangerous."""
+        name = entry.filename
+        # zipfile cuts names at a NUL and turns the system's separators; judge what was written
+        written = entry.orig_filename
+        parts = PurePosixPath(name).parts
+        if entry.is_dir() and ".." not in parts and not name.startswith("/"):
+            return False
+        try:
+            check_file_name(written)
+        except ManifestError as exc:
+            raise self._refuse(written, "leads out of the archive, or is no file name") from exc
+        mode = entry.external_attr >> 16
+        if mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+            raise self._refuse(name, "is a link or a device")
+        if entry.flag_bits & 0x1:
+            raise self._refuse(name, "is encrypted")
+        return not any(part.startswith(".") or part == "__MACOSX" for part in parts)
+
+
+# what zipfile and the decompressors raise for damaged or unknown content
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    OSError,
+)
+
+
+def _base(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _common_folder(names: list[str]) -> str:
+    """`a/` where all names begin so; empty otherwise."""
+    tops = {name.partition("/")[0] for name in names}
+    return f"{tops.pop()}/" if len(tops) == 1 and all("/" in name for name in names) else ""

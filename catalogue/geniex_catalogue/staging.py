@@ -1,0 +1,61 @@
+"""The unfinished files of a model: what `.inflight` holds, and for which precisions."""
+
+from pathlib import Path
+
+from geniex_catalogue import deletion, durable
+from geniex_catalogue.errors import ManifestError
+from geniex_catalogue.manifest import MANIFEST, FileRecord, read
+from geniex_catalogue.stored import records_of, size_of, without
+
+
+def settle(folder: Path) -> None:
+    """Keep of a staging folder what has begun to arrive; without such things, it goes.
+
+    Raises OSError.
+    """
+    if not folder.is_dir():
+        return
+    try:
+        staged = read(folder / MANIFEST)
+    except (FileNotFoundError, ManifestError):
+        deletion.delete_tree(folder)
+        return
+    present = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    sizes = {name: path.lstat().st_size for name, path in present.items() if not path.is_dir()}
+    for label in list(staged.models):
+        if not any(_arrived(record, sizes) for record in records_of(staged, label)):
+            staged = without(staged, label)
+    if not staged.models:
+        deletion.delete_tree(folder)
+        return
+    kept = tuple(record.name for record in staged.files())
+    for name in sizes:
+        if name != MANIFEST and not name.startswith(kept):
+            deletion.delete_tree(present[name])
+    durable.write(folder / MANIFEST, staged.to_json().encode())
+
+
+def forget(folder: Path, label: str) -> int:
+    """Drop one precision's unfinished files; the bytes freed. Raises OSError."""
+    try:
+        staged = read(folder / MANIFEST)
+    except (FileNotFoundError, ManifestError):
+        return 0
+    if label not in staged.models:
+        return 0
+    before = size_of(folder)
+    durable.write(folder / MANIFEST, without(staged, label).to_json().encode())
+    settle(folder)
+    return before - size_of(folder)
+
+
+def _arrived(record: FileRecord, sizes: dict[str, int]) -> bool:
+    """Whether bytes of a file are here, under its name or its name and an ending.
+
+    What ends with `.json` besides is about the bytes, not of them.
+    """
+    return any(
+        size > 0
+        and (name == record.name or (name.startswith(record.name) and not name.endswith(".json")))
+        for name, size in sizes.items()
+    )
