@@ -25,6 +25,7 @@ from geniex_runtimes.contract import (
     LoadedModel,
     LoadOptions,
     Plan,
+    ProbeResult,
     Profile,
     PromptPiece,
     SamplingOptions,
@@ -53,6 +54,9 @@ class Answer:
     finish_reason: FinishReason
     profile: Profile
     notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.content
 
 
 class AnswerEvents:
@@ -178,11 +182,27 @@ def wish_of(settings: Settings) -> Wish:
     )
 
 
-def plan_model(resolved: ResolvedModel, settings: Settings) -> tuple[HardwareProfile, Plan]:
-    """Look at the machine and choose. Raises NoRuntimeError with every reason."""
-    from geniex_runtimes import dispatcher, hardware
+def look_at_hardware(settings: Settings) -> HardwareProfile:
+    """The machine, with the chipset that the user has set in the place of the one probed."""
+    from geniex_runtimes import hardware
+    from geniex_runtimes.hardware.chipset import HTP_ARCH
 
     machine = hardware.probe(settings.data_dir)
+    if settings.chipset is None:
+        return machine
+    return replace(
+        machine,
+        chipset=settings.chipset,
+        htp_arch=HTP_ARCH.get(settings.chipset, machine.htp_arch),
+        probes=(*machine.probes, ProbeResult("chipset", f"{settings.chipset}, as it was set")),
+    )
+
+
+def plan_model(resolved: ResolvedModel, settings: Settings) -> tuple[HardwareProfile, Plan]:
+    """Look at the machine and choose. Raises NoRuntimeError with every reason."""
+    from geniex_runtimes import dispatcher
+
+    machine = look_at_hardware(settings)
     plan = dispatcher.plan(resolved, machine, registry.availability(), wish_of(settings))
     return machine, plan
 

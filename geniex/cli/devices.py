@@ -17,11 +17,11 @@ def devices(ctx: typer.Context, as_json: Json = False) -> None:
     """
     settings = settings_of(ctx)
     from geniex.cli.terminal import in_background
-    from geniex_runtimes import hardware
+    from geniex.session import look_at_hardware
 
     output = Output()
     with output.status("looking at the hardware..."):
-        machine = in_background(lambda: hardware.probe(settings.data_dir))
+        machine = in_background(lambda: look_at_hardware(settings))
     if as_json:
         output.json(machine_json(machine))
         return

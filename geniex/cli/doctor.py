@@ -35,12 +35,12 @@ def doctor(
     settings = shared.settings_of(ctx, compute=compute, runtime=runtime, nctx=nctx, ngl=ngl)
     from geniex import session
     from geniex.cli.terminal import in_background
-    from geniex_runtimes import dispatcher, hardware, registry
+    from geniex_runtimes import dispatcher, registry
 
     output = Output()
     resolved = session.find_local_model(model or settings.model, settings)
     with output.status("looking at the hardware..."):
-        machine = in_background(lambda: hardware.probe(settings.data_dir))
+        machine = in_background(lambda: session.look_at_hardware(settings))
     plan, refused = None, None
     try:
         wish = session.wish_of(settings)

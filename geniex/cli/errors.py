@@ -32,8 +32,10 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.UsageError: Row(WRONG_USE),
     e.ModelRefError: Row(WRONG_USE, "a name is `org/repo[:precision]`, or the path of a file"),
     e.ModelNotFoundError: Row(NOT_FOUND, _LOOK),
+    e.ModelPathError: Row(NOT_FOUND),
     e.PrecisionNotFoundError: Row(NOT_FOUND, "name one of these after a colon"),
     e.AmbiguousModelError: Row(WRONG_USE),
+    e.CatalogueError: Row(FAILED, "install geniex-local again"),
     e.StoreError: Row(DISK, "check the data folder, or choose another with `--data-dir`"),
     e.ManifestError: Row(DISK, "`geniex list --all` shows damaged models, `geniex rm` removes one"),
     e.StoreBusyError: Row(FAILED, "wait for the other process, or end it"),
@@ -81,7 +83,7 @@ def _facts(error: BaseException) -> tuple[str, str | None, int]:
         return error.message, error.hint or row.hint, row.code
     if isinstance(error, OSError) and error.strerror:
         name = f"`{error.filename}`: " if error.filename is not None else ""
-        disk = error.errno in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT, errno.EIO)
+        disk = error.errno in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EIO)
         return f"{name}{error.strerror}", None, DISK if disk else FAILED
     if isinstance(error, MemoryError):
         return "out of memory", "choose a smaller model or a shorter `--nctx`", FAILED

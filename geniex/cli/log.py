@@ -10,6 +10,7 @@ _LEVELS = {
     "trace": logging.DEBUG,
 }
 _OURS = ("geniex", "geniex_runtimes", "geniex_catalogue")
+_NATIVE = "geniex.llama_cpp"  # llama.cpp itself says hundreds of things at debug
 
 
 def set_up(level: str) -> None:
@@ -21,6 +22,7 @@ def set_up(level: str) -> None:
     # without a handler of its own, Python would print warnings by itself
     shown_at = _StderrHandler() if level != "none" else logging.NullHandler()
     shown_at.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.getLogger(_NATIVE).setLevel(logging.INFO if level == "debug" else logging.NOTSET)
     shown = (root,) if level == "trace" else tuple(map(logging.getLogger, _OURS))
     for logger in shown:
         logger.addHandler(shown_at)

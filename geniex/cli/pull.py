@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from geniex.cli import options as shared
-from geniex.cli.output import Output, confirm, is_terminal, size_text
+from geniex.cli.output import Output, confirm, is_terminal, size_text, waiting_for
 from geniex_catalogue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,21 +83,23 @@ def fetch(
     """Pull a model with progress; `ask` first, on a terminal. Raises the hub's errors."""
     import sys
 
-    from geniex_catalogue.pull import execute, plan_pull
-
     from geniex.cli.progress import shown
+    from geniex_catalogue.pull import execute, plan_pull
     from geniex_catalogue.store import Store
 
     store = Store(settings.data_dir)
     with output.status(f"looking for {ref}..."):
         plan = plan_pull(ref, store, revision=revision)
+    if plan.present is not None:
+        output.note(f"{plan.ref} is here already")
+        return plan.present
     size = size_text(plan.total) if plan.total else "unknown size"
     if ask and is_terminal(sys.stdin) and is_terminal(sys.stderr):
         confirm(f"Download {plan.ref} ({size}) from {plan.hub}?", default=True)
     output.note(f"downloading {plan.ref} ({size}) from {plan.hub}")
     try:
         with shown(plan.total, output) as progress:
-            return execute(plan, store, progress)
+            return execute(plan, store, progress, waiting_for(str(plan.ref), output))
     except KeyboardInterrupt:
         output.note(f"stopped; what has arrived is kept, `geniex pull {plan.ref}` goes on")
         raise

@@ -93,8 +93,14 @@ def _history(data_dir: Path, conversation: Conversation) -> "History":
 
 def _session(history: "History") -> "PromptSession[str]":
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.application import get_app
     from prompt_toolkit.formatted_text import FormattedText
     from prompt_toolkit.output import create_output
+
+    def placeholder() -> FormattedText:
+        # not on the line that stays behind
+        text = "" if get_app().is_done else "Send a message (/? for help)"
+        return FormattedText([("ansibrightblack", text)])
 
     # we need no answer about where the cursor is, and terminals without one would be complained of
     os.environ.setdefault("PROMPT_TOOLKIT_NO_CPR", "1")
@@ -103,7 +109,7 @@ def _session(history: "History") -> "PromptSession[str]":
         "> ",
         multiline=True,
         prompt_continuation=". ",
-        placeholder=FormattedText([("ansibrightblack", "Send a message (/? for help)")]),
+        placeholder=placeholder,
         history=history,
         key_bindings=_bindings(pace),
         output=create_output(stdout=sys.stderr),

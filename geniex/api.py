@@ -1,0 +1,140 @@
+"""The Python API: load a model by name, chat with it.
+
+>>> import geniex
+>>> with geniex.load("geniex/tiny-chat") as model:
+...     print(model.chat("What is the capital of France?", temperature=0))
+The capital of France is Paris.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Self, TypeAlias, TypedDict, Unpack
+
+from geniex.chat.messages import Message
+from geniex.chat.reasoning import Part
+from geniex.config import read_settings
+from geniex.session import Answer, AnswerEvents, AnswerOptions, OpenModel, open_model
+from geniex_catalogue.entries import catalogue
+from geniex_catalogue.names import parse
+from geniex_catalogue.store import Store
+from geniex_catalogue.stored import StoredModel
+from geniex_runtimes.contract import SamplingOptions
+
+Messages: TypeAlias = str | Sequence[Mapping[str, object]]
+
+
+class Sampling(TypedDict, total=False):
+    """How tokens are drawn; what is left out is the model's own choice. 0 degrees is greedy."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    repetition_penalty: float
+    presence_penalty: float
+    frequency_penalty: float
+    seed: int
+    grammar: str
+
+
+class Model:
+    """A model in memory; free it with `close`, or use it in a `with` statement."""
+
+    def __init__(self, opened: OpenModel) -> None:
+        self._opened = opened
+
+    @property
+    def name(self) -> str:
+        """`org/repo:precision`, or the path it was loaded from."""
+        return self._opened.resolved.name
+
+    def chat(
+        self,
+        messages: Messages,
+        *,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
+        think: bool | None = None,
+        **sampling: Unpack[Sampling],
+    ) -> Answer:
+        """Answer a text, or messages in the OpenAI form; `str()` of the answer is its content.
+
+        Raises TemplateError, ContextLengthError, UsageError or GenerationError.
+        """
+        with closing(self._start(messages, max_tokens, stop, think, sampling)) as events:
+            return next(event for event in events if isinstance(event, Answer))
+
+    def stream(
+        self,
+        messages: Messages,
+        *,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
+        think: bool | None = None,
+        **sampling: Unpack[Sampling],
+    ) -> Iterator[str]:
+        """The content of `chat`, piece by piece; closing the iterator stops the answer."""
+        with closing(self._start(messages, max_tokens, stop, think, sampling)) as events:
+            for event in events:
+                if isinstance(event, Part) and event.kind == "content":
+                    yield event.text
+
+    def _start(
+        self,
+        messages: Messages,
+        max_tokens: int | None,
+        stop: Sequence[str],
+        think: bool | None,
+        sampling: Sampling,
+    ) -> AnswerEvents:
+        options = AnswerOptions(SamplingOptions(**sampling), max_tokens, tuple(stop), think)
+        turns = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+        return self._opened.answer([Message.from_dict(turn) for turn in turns], options)
+
+    def close(self) -> None:
+        """Free the model. May be called twice."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def load(
+    name: str | None = None,
+    *,
+    data_dir: str | Path | None = None,
+    runtime: str | None = None,
+    compute: str | None = None,
+    nctx: int | None = None,
+    ngl: int | None = None,
+    threads: int | None = None,
+) -> Model:
+    """Load a model that is here, by name or path; without one, the configured default.
+
+    What is None comes from the GENIEX_* variables and the settings file, or is chosen by the
+    hardware. Raises ModelNotFoundError for what would have to be pulled, and a GenieXError where
+    it does not load.
+    """
+    flags = {"runtime": runtime, "compute": compute, "nctx": nctx, "ngl": ngl, "threads": threads}
+    settings = read_settings({**flags, "data_dir": _text(data_dir)}, os.environ)
+    return Model(open_model(name or settings.model, settings))
+
+
+def pull(
+    name: str, *, data_dir: str | Path | None = None, revision: str | None = None
+) -> StoredModel:
+    """Fetch a model into the store. Raises HubError, TransferError or DiskSpaceError."""
+    from geniex_catalogue import pull as puller
+
+    settings = read_settings({"data_dir": _text(data_dir)}, os.environ)
+    ref = parse(name, catalogue().aliases)
+    return puller.pull(ref, Store(settings.data_dir), revision=revision)
+
+
+def _text(path: str | Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,48 @@
+"""What the tests of the faces share: a scripted runtime in the place of llama.cpp."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from geniex_runtimes import hardware, registry
+from geniex_runtimes.contract import Device, HardwareProfile, ProbeResult
+from geniex_runtimes.fake import FakeRuntime
+
+MACHINE = HardwareProfile(
+    system="Linux",
+    machine="x86_64",
+    cpu="Scripted CPU",
+    cpu_features=frozenset({"avx2"}),
+    cores=4,
+    logical_cores=8,
+    memory_total=16 << 30,
+    memory_free=8 << 30,
+    devices=(Device("CPU", "Scripted CPU", "cpu", "llama_cpp"),),
+    probes=(
+        ProbeResult("cpu", "Scripted CPU"),
+        ProbeResult("chipset", None, "this is no Snapdragon"),
+    ),
+)
+
+Scripted = Callable[[FakeRuntime], FakeRuntime]
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    """Put a scripted runtime in the place of llama_cpp, on a machine with a CPU alone."""
+
+    def install(runtime: FakeRuntime) -> FakeRuntime:
+        module = ModuleType("scripted_runtime")
+        module.__dict__["make"] = lambda: runtime
+        monkeypatch.setitem(sys.modules, "scripted_runtime", module)
+        monkeypatch.setattr(registry, "BUILT_IN", {"llama_cpp": "scripted_runtime:make"})
+        return runtime
+
+    def probe(data_dir: Path) -> HardwareProfile:
+        return MACHINE
+
+    monkeypatch.setattr(hardware, "probe", probe)
+    return install
