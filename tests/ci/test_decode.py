@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from ci.benchmarks.child import Child
-from ci.benchmarks.decode import Difference, report_identity, report_speed, shared_length
+from ci.benchmarks.decode import (
+    Difference,
+    compare_tokens,
+    report_identity,
+    report_speed,
+    shared_length,
+)
 from ci.benchmarks.players import Setting
 
 
@@ -52,3 +58,13 @@ def test_a_player_that_dies_says_why(tmp_path: Path) -> None:
     missing = Setting(tmp_path / "missing.gguf", threads=1, context=256)
     with Child("geniex", missing) as child, pytest.raises(RuntimeError, match=r"missing\.gguf"):
         child.tokenize("x")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["smollm2", "gemma3"])
+def test_greedy_tokens_are_those_of_llama_cpp_python(
+    model: str, request: pytest.FixtureRequest
+) -> None:
+    setting = Setting(request.getfixturevalue(model), threads=1, context=256)
+    with Child("geniex", setting) as ours, Child("llama-cpp-python", setting) as peer:
+        assert compare_tokens(ours, peer, 24) == []
