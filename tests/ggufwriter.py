@@ -61,3 +61,14 @@ def many(count: int, *, long: int = 0) -> bytes:
     """An array of `count` strings; every `long`-th is longer than the quick path takes."""
     items = [string("y" * 200 if long and n % long == 0 else f"t{n}") for n in range(count)]
     return struct.pack("<IIQ", 9, 8, count) + b"".join(items)
+
+
+def small(
+    architecture: str = "llama", part: tuple[int, int] | None = None, **keys: object
+) -> bytes:
+    """A whole little model; `part` is (number from 1, count) if split; `__` stands for `.`."""
+    entries = [entry("general.architecture", architecture)]
+    entries += [entry(key.replace("__", "."), value) for key, value in keys.items()]
+    if part is not None:
+        entries += [entry("split.no", part[0] - 1, "u16"), entry("split.count", part[1], "u16")]
+    return build(entries, [tensor("token_embd.weight", [8])], 32)
