@@ -57,7 +57,7 @@ def _acquire(folder: Path, on_wait: OnWait | None, timeout: float | None) -> "Ba
             holder = holder_of(folder)
             if end is not None and time.monotonic() >= end:
                 raise _busy(folder, holder) from exc
-        except FileNotFoundError as exc:
+        except (FileNotFoundError, FileExistsError) as exc:
             # the last holder removed the folder between our two steps
             vanished += 1
             if vanished < _VANISHED:
