@@ -145,13 +145,10 @@ class ChatTemplate:
                 return Rendered(guard.cut(text), False, tuple(notes), plain.STOP, self._formats)
             wish = ThinkingWish() if think is None else ask(think, names, self._source)
             notes += [wish.note] if wish.note else []
-            variables = {
-                "add_generation_prompt": add_generation_prompt,
-                **({"tools": guard.cover(tools)} if tools else {}),
-                **wish.variables,
-                **{name: guard.cover(value) for name, value in extra.items()},
-            }
-            job = _Job(guard, variables, time.monotonic() + self._limits.seconds)
+            given = {"tools": guard.cover(tools)} if tools else {}
+            given |= {"add_generation_prompt": add_generation_prompt, **wish.variables}
+            given |= {name: guard.cover(value) for name, value in extra.items()}
+            job = _Job(guard, given, time.monotonic() + self._limits.seconds)
             turns = self._fitted(turns, wish, job, notes)
             return self._finished(self._accepted(turns, job, notes), guard, notes)
         except RecursionError as exc:

@@ -204,7 +204,10 @@ def test_many_threads_share_a_template(box: TemplateSandbox) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a signal to oneself ends a Windows process")
 def test_ctrl_c_comes_back_at_once_and_keeps_order(box: TemplateSandbox) -> None:
+    before = set(psutil.Process().children())
     assert run(box, "a") == "a"
+    (child,) = set(psutil.Process().children()) - before
+    assert os.getpgid(child.pid) != os.getpgid(0)  # the terminal's signal must not reach it
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     begin = time.monotonic()
     timer.start()
