@@ -93,33 +93,45 @@ def free_cores(sources: Sources | None = None, sample: float = SAMPLE) -> int:
     Watches the machine for `sample` seconds: a thread more than there are free cores makes
     llama.cpp many times slower, as all threads wait for the one that gets no core.
     """
-    sources = sources or this_machine()
-    cpu, _ = probe(sources, cgroup.read(sources))
-    _, _, fast = _cores(sources)
-    # a container's neighbours need not be on our share of the cores: take the smaller, not both
-    return max(1, min(cpu.performance_cores, fast - _busy_cores(sources.affinity(), sample)))
+    watch = Watch(sources)
+    time.sleep(sample)
+    return watch.free_cores()
 
 
-def _busy_cores(allowed: set[int] | None, sample: float) -> int:
-    """How many of our cores the other processes kept busy during `sample` seconds."""
-    import psutil
+class Watch:
+    """Tells how many cores were free since it was last asked, at no cost in between."""
 
-    me = psutil.Process()
+    def __init__(self, sources: Sources | None = None) -> None:
+        import psutil
 
-    def used() -> tuple[float, float, float]:
-        own = me.cpu_times()
+        sources = sources or this_machine()
+        cpu, _ = probe(sources, cgroup.read(sources))
+        _, _, self._fast = _cores(sources)
+        self._most = cpu.performance_cores
+        self._allowed = sources.affinity()
+        self._process = psutil.Process()
+        self._before = self._used()
+
+    def free_cores(self) -> int:
+        """Fast physical cores that no other process kept busy since the last call; at least 1."""
+        after = self._used()
+        everyone, own, elapsed = (b - a for a, b in zip(self._before, after, strict=True))
+        self._before = after
+        busy = max(0, round((everyone - own) / elapsed)) if elapsed > 0 else 0
+        # a container's neighbours need not be on our share of the cores: take the smaller, not both
+        return max(1, min(self._most, self._fast - busy))
+
+    def _used(self) -> tuple[float, float, float]:
+        """Seconds so far: all processes on our cores, this process, the clock."""
+        import psutil
+
+        own = self._process.cpu_times()
         everyone = sum(
             _busy_seconds(times)
             for cpu, times in enumerate(psutil.cpu_times(percpu=True))
-            if allowed is None or cpu in allowed
+            if self._allowed is None or cpu in self._allowed
         )
         return everyone, own.user + own.system, time.monotonic()
-
-    before = used()
-    time.sleep(sample)
-    after = used()
-    everyone, own, elapsed = (b - a for a, b in zip(before, after, strict=True))
-    return max(0, round((everyone - own) / elapsed)) if elapsed > 0 else 0
 
 
 def _busy_seconds(times: Any) -> float:

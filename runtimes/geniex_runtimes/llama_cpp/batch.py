@@ -1,0 +1,74 @@
+"""A reusable llama_batch over NumPy arrays: filled by slices, never allocated per turn."""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from geniex_runtimes.llama_cpp.library import Library
+
+
+class Batch:
+    """Rows of (token, position, sequence, wants logits), at most `capacity` of them."""
+
+    def __init__(self, library: Library, capacity: int) -> None:
+        api = library.api
+        self.capacity = capacity
+        self.rows = 0
+        self._token = np.zeros(capacity, np.int32)
+        self._position = np.zeros(capacity, np.int32)
+        self._sequence = np.zeros(capacity, np.int32)
+        self._logits = np.zeros(capacity, np.int8)
+        self._count = np.ones(capacity, np.int32)
+        steps = np.arange(capacity, dtype=np.uint64) * np.uint64(4)
+        self._sequence_pointers = np.uint64(self._sequence.ctypes.data) + steps
+
+        def pointer(array: npt.NDArray[Any], kind: Any) -> object:
+            return ctypes.cast(array.ctypes.data, ctypes.POINTER(kind))
+
+        self.native = api.llama_batch(
+            0,
+            pointer(self._token, api.llama_token),
+            None,
+            pointer(self._position, api.llama_pos),
+            pointer(self._count, ctypes.c_int32),
+            pointer(self._sequence_pointers, ctypes.POINTER(api.llama_seq_id)),
+            pointer(self._logits, ctypes.c_int8),
+        )
+
+    @property
+    def room(self) -> int:
+        """Rows that still fit."""
+        return self.capacity - self.rows
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self.rows = 0
+
+    def add(self, sequence: int, start: int, tokens: Sequence[int], *, all_logits: bool) -> int:
+        """Append `tokens` of one sequence at positions from `start` on; return the first row.
+
+        With `all_logits` every row gives logits, else none does.
+        """
+        first, end = self.rows, self.rows + len(tokens)
+        if len(tokens) == 1:
+            self._token[first] = tokens[0]
+            self._position[first] = start
+        else:
+            self._token[first:end] = tokens
+            self._position[first:end] = np.arange(start, start + len(tokens), dtype=np.int32)
+        self._sequence[first:end] = sequence
+        self._logits[first:end] = all_logits
+        self.rows = end
+        return first
+
+    def want_logits(self, row: int) -> None:
+        """Ask for logits of one row."""
+        self._logits[row] = 1
+
+    def finish(self) -> object:
+        """The native struct with the row count set, ready for one decode."""
+        self.native.n_tokens = self.rows
+        return self.native

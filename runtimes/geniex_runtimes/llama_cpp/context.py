@@ -1,0 +1,131 @@
+"""A llama_context: KV cells of some sequences, and decoding on them."""
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from geniex_catalogue.errors import GenerationError, LoadError
+from geniex_runtimes.llama_cpp.batch import Batch
+from geniex_runtimes.llama_cpp.library import Library
+from geniex_runtimes.llama_cpp.weights import Weights
+
+# rows of one batch: bounds how long a cancel waits where a decode cannot be stopped
+BATCH_ROWS = 512
+# rows evaluated at once on a CPU. From 64 rows on ggml takes other kernels, whose rounding makes a
+# prompt evaluated at once differ from the same tokens evaluated one by one, as an answer was; then
+# a chat continued from the cache would answer differently from one evaluated anew. 60 is as fast.
+CPU_ROWS = 60
+
+
+class OutOfCellsError(GenerationError):
+    """Raised when no KV cells are free for a batch; the context stays usable."""
+
+
+class AbortedError(GenerationError):
+    """Raised when a decode was stopped by `abort`; the context stays usable."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextOptions:
+    """`length` is tokens per slot; `threads` are CPU threads of a decode."""
+
+    length: int
+    slots: int
+    threads: int
+    on_cpu: bool
+    flash_attention: bool
+
+
+class Context:
+    """One native context. Belongs to one thread, apart from `abort`."""
+
+    def __init__(self, library: Library, weights: Weights, options: ContextOptions) -> None:
+        """Allocate the KV cells. Raises LoadError when they do not fit."""
+        self._library = library
+        self.options = options
+        api = library.api
+        params = api.llama_context_default_params()
+        params.n_ctx = options.length * options.slots
+        params.n_batch = BATCH_ROWS
+        params.n_ubatch = CPU_ROWS if options.on_cpu else BATCH_ROWS
+        params.n_seq_max = options.slots
+        params.n_outputs_max = min(BATCH_ROWS, options.slots)
+        params.n_threads = params.n_threads_batch = options.threads
+        # own KV per slot: a slot's numbers must not depend on what its neighbours do
+        params.kv_unified = False
+        params.flash_attn_type = (
+            api.LLAMA_FLASH_ATTN_TYPE_ENABLED
+            if options.flash_attention
+            else api.LLAMA_FLASH_ATTN_TYPE_AUTO
+        )
+        params.no_perf = True
+        self._abort_flag = ctypes.create_string_buffer(2)
+        self._abort_check = _native_abort_check(api)
+        params.abort_callback = self._abort_check
+        params.abort_callback_data = ctypes.addressof(self._abort_flag)
+        library.recent.clear()
+        handle = api.llama_init_from_model(weights.handle, params)
+        if not handle:
+            raise LoadError(
+                f"llama.cpp could not make a context of {options.slots} x {options.length} tokens: "
+                f"{library.complaints() or 'it gave no reason'}",
+                hint="ask for a shorter context with `--nctx`",
+            )
+        self.handle: Any = handle
+        self.memory = api.llama_get_memory(handle)
+        self.length = min(options.length, int(api.llama_n_ctx_seq(handle)))
+
+    def decode(self, batch: Batch) -> None:
+        """Evaluate a batch. Raises OutOfCellsError, AbortedError or GenerationError."""
+        code = self._library.decode(self.handle, batch.finish())
+        if code == 0:
+            return
+        if code == 1:
+            raise OutOfCellsError("the context has no room for this batch")
+        if code == 2:
+            raise AbortedError("the evaluation was stopped")
+        raise GenerationError(
+            f"llama.cpp could not evaluate a batch of {batch.rows} rows (code {code}): "
+            f"{self._library.complaints() or 'it gave no reason'}"
+        )
+
+    def warm_up(self, token: int) -> None:
+        """Evaluate one token and forget it: buffers are made and faults show. Raises as decode."""
+        batch = Batch(self._library, 1)
+        batch.add(0, 0, (token,), all_logits=True)
+        self.decode(batch)
+        self._library.api.llama_memory_clear(self.memory, True)
+
+    def abort(self, wanted: bool = True) -> None:
+        """Make the running decode stop within one graph node; from any thread."""
+        self._abort_flag[0] = b"\x01" if wanted else b"\x00"
+
+    def use_threads(self, threads: int) -> None:
+        """Use so many CPU threads from the next decode on."""
+        self._library.api.llama_set_n_threads(self.handle, threads, threads)
+
+    def keep(self, sequence: int, length: int) -> bool:
+        """Drop a sequence's cells from position `length` on; False when the model cannot."""
+        api = self._library.api
+        return bool(api.llama_memory_seq_rm(self.memory, sequence, length, -1))
+
+    def first_position(self, sequence: int) -> int:
+        """The earliest position that a sequence still has cells for; -1 for none."""
+        return int(self._library.api.llama_memory_seq_pos_min(self.memory, sequence))
+
+    def close(self) -> None:
+        """Free the context; a second call does nothing."""
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            self._library.api.llama_free(handle)
+
+
+def _native_abort_check(api: Any) -> Any:
+    """A C function that answers whether the first byte of its argument is set.
+
+    `strlen` does exactly that for a flag that is the byte 1 followed by 0: called for every graph
+    node, it must not cost a trip into Python (measured: that doubles the time of a small decode).
+    """
+    libc = ctypes.CDLL("ucrtbase") if sys.platform == "win32" else ctypes.CDLL(None)
+    return ctypes.cast(libc.strlen, api.ggml_abort_callback)

@@ -1,0 +1,135 @@
+"""The native library: loaded once, its log lines sent to `logging`, its calls typed once.
+
+Only this folder touches `llama_cpp`. Addresses are returned as plain ints: they are cheap to add to
+and to build array views from.
+"""
+
+import collections
+import contextlib
+import ctypes
+import functools
+import importlib.metadata
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from geniex_catalogue.errors import RuntimeNotInstalledError
+
+log = logging.getLogger("geniex.llama_cpp")
+
+# ggml's log levels: none, info, warn, error, debug, continue
+_LEVELS = {
+    1: logging.DEBUG,
+    2: logging.INFO,
+    3: logging.WARNING,
+    4: logging.DEBUG,
+}
+
+
+class Library:
+    """llama.cpp's C functions, through the bindings of llama-cpp-python.
+
+    `api` is the package's low-level module, `ext` its bindings of functions that are not public.
+    """
+
+    def __init__(self, api: Any, ext: Any) -> None:
+        self.api = api
+        self.ext = ext
+        self.version = importlib.metadata.version("llama-cpp-python")
+        self.recent: collections.deque[str] = collections.deque(maxlen=40)
+        self._continued = logging.DEBUG
+        # the native side keeps this pointer for good: the reference must live as long
+        self._log_callback = api.llama_log_callback(self._on_log)
+        api.llama_log_set(self._log_callback, ctypes.c_void_p(0))
+        api.llama_backend_init()
+        address, i32 = ctypes.c_void_p, ctypes.c_int32
+        self.decode = self._typed("llama_decode", i32, address, api.llama_batch)
+        self.logits_ith = self._typed("llama_get_logits_ith", address, address, i32)
+        self.sample = self._typed("llama_sampler_sample", i32, address, address, i32)
+        self.token_to_piece = self._typed(
+            "llama_token_to_piece", i32, address, i32, address, i32, i32, ctypes.c_bool
+        )
+        self.device_by_name = self._ggml("ggml_backend_dev_by_name", address, ctypes.c_char_p)
+
+    def _typed(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+        # indexing gives a function object of our own: the package's types stay as they are
+        function = self.api._lib[name]
+        function.argtypes = list(arguments)
+        function.restype = result
+        return function  # type: ignore[no-any-return]
+
+    def _ggml(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+        from llama_cpp._ggml import libggml
+
+        function = libggml[name]
+        function.argtypes = list(arguments)
+        function.restype = result
+        return function  # type: ignore[no-any-return]
+
+    def _on_log(self, level: int, text: bytes, _: object) -> None:
+        line = text.decode("utf-8", "replace").rstrip("\n")
+        if level != 5:
+            self._continued = _LEVELS.get(level, logging.DEBUG)
+        if line.strip(" ."):
+            if self._continued >= logging.INFO:
+                self.recent.append(line.strip())
+            log.log(self._continued, "%s", line)
+
+    @contextlib.contextmanager
+    def captured(self) -> Iterator[list[str]]:
+        """What the library writes straight to file descriptor 2 in here, as lines, afterwards.
+
+        A few of its calls do so instead of logging; their text must not reach the terminal.
+        """
+        lines: list[str] = []
+        with _stderr_lock, tempfile.TemporaryFile() as file:
+            saved = os.dup(2)
+            os.dup2(file.fileno(), 2)
+            try:
+                yield lines
+            finally:
+                os.dup2(saved, 2)
+                os.close(saved)
+                file.seek(0)
+                text = file.read().decode("utf-8", "replace")
+                lines += [line.strip() for line in text.splitlines() if line.strip()]
+        for line in lines:
+            log.debug("%s", line)
+
+    def complaints(self) -> str:
+        """The library's last warnings and errors as one line; empty when there were none."""
+        return "; ".join(list(self.recent)[-3:])
+
+
+_lock = threading.Lock()
+_stderr_lock = threading.Lock()
+
+
+def load() -> Library:
+    """The library, imported on the first call.
+
+    Raises RuntimeNotInstalledError when the package is missing or its library does not load.
+    """
+    with _lock:
+        return _load()
+
+
+@functools.cache
+def _load() -> Library:
+    try:
+        from llama_cpp import llama_cpp as api
+        from llama_cpp import llama_cpp_ext as ext
+    except ImportError as exc:
+        raise RuntimeNotInstalledError(
+            f"runtime `llama_cpp` needs the package llama-cpp-python: {exc}",
+            hint="run `pip install geniex-local` again, or see the README for the build flags",
+        ) from exc
+    except (OSError, RuntimeError, AttributeError) as exc:
+        raise RuntimeNotInstalledError(
+            f"the library of llama-cpp-python does not load: {exc}",
+            hint="reinstall it: `pip install --force-reinstall --no-cache-dir llama-cpp-python`",
+        ) from exc
+    return Library(api, ext)

@@ -1,0 +1,231 @@
+"""The runtime `llama_cpp`: loads GGUF files and answers from them."""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self
+
+from geniex_catalogue.errors import (
+    ContextLengthError,
+    GenieXError,
+    LoadError,
+    RuntimeNotInstalledError,
+    UsageError,
+)
+from geniex_catalogue.resolver import ResolvedModel
+from geniex_runtimes.contract import (
+    Availability,
+    Device,
+    Done,
+    Event,
+    GenerationRequest,
+    LoadOptions,
+    ModelInfo,
+    PromptPiece,
+)
+from geniex_runtimes.llama_cpp import devices, library
+from geniex_runtimes.llama_cpp.context import Context, ContextOptions
+from geniex_runtimes.llama_cpp.emitter import Emitter
+from geniex_runtimes.llama_cpp.engine import Engine
+from geniex_runtimes.llama_cpp.sampling import Sampler, filled, model_defaults
+from geniex_runtimes.llama_cpp.slot import Task
+from geniex_runtimes.llama_cpp.threads import Governor
+from geniex_runtimes.llama_cpp.vocab import is_tokens
+from geniex_runtimes.llama_cpp.weights import Weights
+from geniex_runtimes.memory import DEFAULT_CONTEXT
+
+log = logging.getLogger("geniex.llama_cpp")
+
+_WAIT = 0.2  # seconds between looks for a signal while waiting for an event
+
+
+class LlamaCppRuntime:
+    """GGUF files on whatever devices the installed llama.cpp was built for."""
+
+    name = "llama_cpp"
+    formats = frozenset({"gguf"})
+
+    def availability(self) -> Availability:
+        """Whether llama-cpp-python is here and its library loads."""
+        try:
+            native = library.load()
+        except RuntimeNotInstalledError as exc:
+            return Availability(False, reason=exc.message)
+        return Availability(True, version=native.version)
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices that llama.cpp reports, the CPU among them."""
+        return devices.list_devices()
+
+    def load(
+        self,
+        model: ResolvedModel,
+        options: LoadOptions,
+        *,
+        progress: Callable[[float], bool] | None = None,
+    ) -> "LlamaCppModel":
+        """Load weights, make a context and evaluate one token on it, so that faults show now."""
+        native = library.load()
+        weights = Weights(
+            native,
+            model.files,
+            devices=options.devices,
+            gpu_layers=options.gpu_layers,
+            extra_buffers=options.extra_buffers,
+            progress=progress,
+        )
+        try:
+            return LlamaCppModel(native, weights, model.name, options)
+        except BaseException:
+            weights.close()
+            raise
+
+
+class LlamaCppModel:
+    """A loaded GGUF model: weights, one context, and the engine on it."""
+
+    def __init__(
+        self, native: library.Library, weights: Weights, name: str, options: LoadOptions
+    ) -> None:
+        self._native = native
+        self._weights = weights
+        self._lock = threading.Lock()
+        trained = weights.training_context or DEFAULT_CONTEXT
+        length = options.context_length or min(trained, DEFAULT_CONTEXT)
+        governor = Governor() if options.threads is None else None
+        context_options = ContextOptions(
+            length=length,
+            slots=options.slots,
+            threads=options.threads or (governor.threads if governor else 1),
+            on_cpu=options.compute == "cpu",
+            flash_attention=options.compute in ("cpu", "npu"),
+        )
+        self._context = Context(native, weights, context_options)
+        warnings = []
+        if length > trained:
+            warnings.append(
+                f"the context of {length} tokens is longer than the {trained} the model was "
+                "trained for; answers may degrade"
+            )
+        vocab = weights.vocab
+        self._info = ModelInfo(
+            name=name,
+            runtime=LlamaCppRuntime.name,
+            compute=options.compute,
+            devices=options.devices,
+            context_length=self._context.length,
+            slots=options.slots,
+            chat_template=weights.metadata("tokenizer.chat_template"),
+            bos_token=vocab.text(vocab.bos),
+            eos_token=vocab.text(vocab.eos),
+            control_tokens=vocab.control_tokens,
+            sampling_defaults=model_defaults(weights.metadata),
+            warnings=tuple(warnings),
+        )
+        try:
+            self._context.warm_up(vocab.bos if vocab.bos >= 0 else 0)
+        except GenieXError as exc:
+            self._context.close()
+            raise LoadError(f"`{name}` loads but cannot be evaluated: {exc.message}") from exc
+        self._engine = Engine(native, weights, self._context, governor)
+
+    @property
+    def info(self) -> ModelInfo:
+        """The facts about this model."""
+        return self._info
+
+    def tokenize(self, prompt: Sequence[PromptPiece]) -> list[int]:
+        """Token ids of a prompt, with exactly one BOS where the model wants one."""
+        return self._weights.vocab.tokenize(prompt)
+
+    def detokenize(self, tokens: Sequence[int]) -> str:
+        """The text of token ids, special tokens included. Raises UsageError for a bad id."""
+        self._check_tokens(tokens)
+        piece = self._weights.vocab.piece
+        return b"".join(piece(token) for token in tokens).decode("utf-8", "replace")
+
+    def generate(self, request: GenerationRequest) -> "Answer":
+        """Start a generation.
+
+        Raises ContextLengthError for a prompt that does not fit, UsageError for an empty prompt,
+        an unknown token or a grammar that llama.cpp does not accept.
+        """
+        prompt = request.prompt
+        tokens = list(prompt) if is_tokens(prompt) else self.tokenize(prompt)  # type: ignore[arg-type]
+        if not tokens:
+            raise UsageError("the prompt is empty")
+        self._check_tokens(tokens)
+        if len(tokens) > self._context.length:
+            raise ContextLengthError(len(tokens), self._context.length)
+        sampling = filled(request.sampling, self._info.sampling_defaults)
+        task = Task(
+            prompt=tokens,
+            sampler=Sampler(
+                self._native, self._weights.vocab, sampling, tokens, self._context.length
+            ),
+            emitter=Emitter(request.stop),
+            max_tokens=request.max_tokens,
+            logprobs=request.logprobs,
+            reuse_prefix=request.reuse_prefix,
+        )
+        return Answer(self._engine, task)
+
+    def _check_tokens(self, tokens: Sequence[int]) -> None:
+        size = self._weights.vocab.size
+        bad = next((token for token in tokens if not 0 <= token < size), None)
+        if bad is not None:
+            raise UsageError(f"token {bad} is not in the vocabulary of {size} tokens")
+
+    def close(self) -> None:
+        """Stop the engine, then free context and weights; a second call does nothing."""
+        with self._lock:
+            self._engine.close()
+            self._context.close()
+            self._weights.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Answer:
+    """A running generation: iterate for its events, close to cancel it."""
+
+    def __init__(self, engine: Engine, task: Task) -> None:
+        self._engine = engine
+        self._task = task
+        self._done = False
+        try:
+            engine.submit(task)
+        except GenieXError:
+            task.sampler.close()
+            raise
+
+    def __iter__(self) -> Iterator[Event]:
+        return self
+
+    def __next__(self) -> Event:
+        if self._done:
+            raise StopIteration
+        while True:
+            try:
+                event = self._task.events.get(timeout=_WAIT)
+            except queue.Empty:
+                continue  # a wait without an end would keep Windows from delivering Ctrl-C
+            if isinstance(event, Exception):
+                self._done = True
+                raise event
+            self._done = isinstance(event, Done)
+            return event
+
+    def close(self) -> None:
+        """Cancel; nothing happens when the generation has ended."""
+        if not self._done:
+            self._done = True
+            self._engine.cancel(self._task)
+
+    def __del__(self) -> None:
+        self.close()

@@ -1,0 +1,223 @@
+"""Drawing one token from one row of logits: llama.cpp's sampler chain for one request.
+
+Order as in llama.cpp's own tools: logit bias, penalties, top-k, top-p, min-p, temperature, draw.
+A grammar is checked on the drawn token first and applied to the whole row only when that fails.
+"""
+
+import ctypes
+import hashlib
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from geniex_catalogue.errors import UsageError
+from geniex_runtimes.contract import SamplingOptions, TokenLogprob
+from geniex_runtimes.llama_cpp.library import Library
+from geniex_runtimes.llama_cpp.vocab import Vocab
+
+REPETITION_WINDOW = 64  # tokens that the repetition penalty looks back on, as in llama.cpp
+_RANDOM_SEED = 0xFFFFFFFF  # llama.cpp takes this value for "draw a seed"
+_CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
+
+Floats = npt.NDArray[np.float32]
+
+
+def model_defaults(metadata: Callable[[str], str | None]) -> SamplingOptions:
+    """The sampling values a model file asks for (`general.sampling.*`), else the defaults."""
+
+    def number(key: str, default: float) -> float:
+        text = metadata(f"general.sampling.{key}")
+        try:
+            return float(text) if text is not None else default
+        except ValueError:
+            return default
+
+    return SamplingOptions(
+        temperature=number("temp", 0.8),
+        top_p=number("top_p", 0.95),
+        top_k=int(number("top_k", 40)),
+        min_p=number("min_p", 0.05),
+        repetition_penalty=number("penalty_repeat", 1.0),
+    )
+
+
+def filled(options: SamplingOptions, defaults: SamplingOptions) -> SamplingOptions:
+    """`options` with every unset value taken from `defaults`."""
+    names = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+    unset = {name: getattr(defaults, name) for name in names if getattr(options, name) is None}
+    return replace(options, **unset)
+
+
+def native_seed(seed: int | None) -> int:
+    """A seed of any size as the 32 bits that llama.cpp takes; None draws one."""
+    if seed is None:
+        return secrets.randbelow(_RANDOM_SEED)
+    if 0 <= seed < _RANDOM_SEED:
+        return seed
+    return int.from_bytes(hashlib.blake2b(str(seed).encode(), digest_size=4).digest()) >> 1
+
+
+class Sampler:
+    """One request's sampler. Belongs to the engine's thread; `close` frees the native parts."""
+
+    def __init__(
+        self,
+        library: Library,
+        vocab: Vocab,
+        options: SamplingOptions,
+        prompt: Sequence[int],
+        context_length: int,
+    ) -> None:
+        """Build the chain. `options` has no unset values; `prompt` primes the repetition penalty.
+
+        Raises UsageError for a grammar that llama.cpp does not accept.
+        """
+        self._library = library
+        self._vocab = vocab
+        self._row_type = ctypes.c_float * vocab.size
+        self._grammar = self._make_grammar(options.grammar)
+        self._greedy = (options.temperature or 0) <= 0
+        self._plain = self._greedy and not (
+            self._grammar
+            or options.logit_bias
+            or options.presence_penalty
+            or options.frequency_penalty
+            or options.repetition_penalty not in (None, 1.0)
+        )
+        self._chain = None if self._plain else self._make_chain(options, prompt, context_length)
+        self._candidates = np.zeros(vocab.size if self._grammar else 0, _CANDIDATE)
+
+    def _make_grammar(self, text: str | None) -> int | None:
+        if text is None:
+            return None
+        if "\0" in text:
+            raise UsageError("the grammar contains a NUL character")
+        with self._library.captured() as lines:
+            grammar = self._library.api.llama_sampler_init_grammar(
+                self._vocab.handle, text.encode("utf-8", "replace"), b"root"
+            )
+        if not grammar:
+            reason = next((line for line in lines if "error" in line), "no `root` rule")
+            raise UsageError(
+                f"llama.cpp does not accept the grammar: {reason}",
+                hint="it must be GBNF and define `root`",
+            )
+        return grammar  # type: ignore[no-any-return]
+
+    def _make_chain(
+        self, options: SamplingOptions, prompt: Sequence[int], context_length: int
+    ) -> int:
+        api, size = self._library.api, self._vocab.size
+        params = api.llama_sampler_chain_default_params()
+        params.no_perf = True
+        chain = api.llama_sampler_chain_init(params)
+        bias = [(token, value) for token, value in options.logit_bias if 0 <= token < size]
+        if bias:
+            array = (api.llama_logit_bias * len(bias))(*(api.llama_logit_bias(*b) for b in bias))
+            api.llama_sampler_chain_add(
+                chain, api.llama_sampler_init_logit_bias(size, len(bias), array)
+            )
+        if options.repetition_penalty not in (None, 1.0):
+            repetition = api.llama_sampler_init_penalties(
+                size, REPETITION_WINDOW, options.repetition_penalty, 0.0, 0.0
+            )
+            for token in prompt[-REPETITION_WINDOW:]:
+                api.llama_sampler_accept(repetition, token)
+            api.llama_sampler_chain_add(chain, repetition)
+        if options.presence_penalty or options.frequency_penalty:
+            # over the answer alone, as the OpenAI API defines them
+            api.llama_sampler_chain_add(
+                chain,
+                api.llama_sampler_init_penalties(
+                    size, context_length, 1.0, options.frequency_penalty, options.presence_penalty
+                ),
+            )
+        if self._greedy:
+            api.llama_sampler_chain_add(chain, api.llama_sampler_init_greedy())
+            return chain  # type: ignore[no-any-return]
+        if options.top_k and options.top_k > 0:
+            api.llama_sampler_chain_add(chain, api.llama_sampler_init_top_k(options.top_k))
+        if options.top_p is not None and options.top_p < 1:
+            api.llama_sampler_chain_add(chain, api.llama_sampler_init_top_p(options.top_p, 1))
+        if options.min_p:
+            api.llama_sampler_chain_add(chain, api.llama_sampler_init_min_p(options.min_p, 1))
+        api.llama_sampler_chain_add(chain, api.llama_sampler_init_temp(options.temperature))
+        api.llama_sampler_chain_add(chain, api.llama_sampler_init_dist(native_seed(options.seed)))
+        return chain  # type: ignore[no-any-return]
+
+    def logits(self, context: int, row: int) -> Floats:
+        """A view of one row of logits; valid until the next decode."""
+        address = self._library.logits_ith(context, row)
+        row_of_floats = self._row_type.from_address(address)
+        return np.frombuffer(memoryview(row_of_floats), np.float32)
+
+    def sample(self, context: int, row: int) -> int | None:
+        """Draw and accept one token; None when the grammar allows no token at all."""
+        if self._plain:
+            return int(self.logits(context, row).argmax())
+        if self._grammar is None:
+            return int(self._library.sample(self._chain, context, row))
+        token = self._draw(context, row, constrained=False)
+        if token is None or not self._allowed(token):
+            token = self._draw(context, row, constrained=True)
+            if token is None:
+                return None
+        api = self._library.api
+        api.llama_sampler_accept(self._chain, token)
+        if not self._vocab.is_end(token):
+            api.llama_sampler_accept(self._grammar, token)
+        return token
+
+    def _draw(self, context: int, row: int, *, constrained: bool) -> int | None:
+        candidates = self._candidates
+        candidates["id"] = np.arange(self._vocab.size, dtype=np.int32)
+        candidates["logit"] = self.logits(context, row)
+        candidates["p"] = 0
+        array = self._array(candidates)
+        api = self._library.api
+        if constrained:
+            api.llama_sampler_apply(self._grammar, ctypes.byref(array))
+            if not np.isfinite(candidates["logit"]).any():
+                return None
+        api.llama_sampler_apply(self._chain, ctypes.byref(array))
+        chosen = array.data[array.selected]
+        return int(chosen.id) if chosen.logit > -np.inf else None
+
+    def _allowed(self, token: int) -> bool:
+        single = np.array([(token, 1.0, 0.0)], _CANDIDATE)
+        array = self._array(single)
+        self._library.api.llama_sampler_apply(self._grammar, ctypes.byref(array))
+        return bool(single["logit"][0] > -np.inf)
+
+    def _array(self, candidates: npt.NDArray[np.void]) -> ctypes.Structure:
+        api = self._library.api
+        data = ctypes.cast(candidates.ctypes.data, api.llama_token_data_p)
+        array = api.llama_token_data_array(data, len(candidates), -1, False)
+        return array  # type: ignore[no-any-return]
+
+    def logprob(self, context: int, row: int, token: int, alternatives: int) -> TokenLogprob:
+        """The token's log probability in the model's own distribution, and the likeliest others."""
+        logits = self.logits(context, row).astype(np.float64)
+        peak = logits.max()
+        total = peak + float(np.log(np.exp(logits - peak).sum()))
+        piece = self._vocab.piece
+        top: list[TokenLogprob] = []
+        if alternatives > 0:
+            count = min(alternatives, len(logits))
+            best = np.argpartition(logits, -count)[-count:]
+            for other in best[np.argsort(-logits[best], kind="stable")]:
+                top.append(
+                    TokenLogprob(int(other), piece(int(other)), float(logits[other] - total))
+                )
+        return TokenLogprob(token, piece(token), float(logits[token] - total), tuple(top))
+
+    def close(self) -> None:
+        """Free the native samplers; a second call does nothing."""
+        chain, self._chain = self._chain, None
+        grammar, self._grammar = self._grammar, None
+        for sampler in (chain, grammar):
+            if sampler is not None:
+                self._library.api.llama_sampler_free(sampler)

@@ -1,0 +1,99 @@
+"""A slot: one sequence of KV cells, what it holds, and the task that has it."""
+
+import queue
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from geniex_runtimes.contract import Done, Event, FinishReason, Profile, TokenLogprob
+from geniex_runtimes.llama_cpp.emitter import Emitter
+from geniex_runtimes.llama_cpp.sampling import Sampler
+
+# a shared beginning this long is worth taking another conversation's slot for
+_WORTH_REUSING = 16
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One generation on its way through the engine; `events` is read by the caller."""
+
+    prompt: list[int]
+    sampler: Sampler
+    emitter: Emitter
+    max_tokens: int | None
+    logprobs: int | None
+    reuse_prefix: bool
+    events: queue.SimpleQueue[Event | Exception] = field(default_factory=queue.SimpleQueue)
+    submitted: float = field(default_factory=time.perf_counter)
+    cancelled: bool = False
+    finished: bool = False
+    started: float = 0.0
+    first_token: float = 0.0
+    last_token: float = 0.0
+    cached: int = 0
+    generated: int = 0
+
+    def emit(self, data: bytes, entry: TokenLogprob | None) -> None:
+        """Pass one token's bytes on to the caller, as far as they may go."""
+        event = self.emitter.feed(data, entry)
+        if event is not None:
+            self.events.put(event)
+
+    def finish(self, reason: FinishReason, stop_reason: str) -> None:
+        """End the generation: what was held back, then `Done`."""
+        event = self.emitter.finish()
+        if event is not None:
+            self.events.put(event)
+        if self.emitter.stopped and stop_reason != "stop":
+            reason, stop_reason = "stop", "stop"
+        profile = replace(self._profile(), stop_reason=stop_reason)
+        self._end(Done(reason, profile))
+
+    def fail(self, error: Exception) -> None:
+        """End the generation with an error."""
+        self._end(error)
+
+    def _end(self, event: Event | Exception) -> None:
+        if not self.finished:
+            self.finished = True
+            self.sampler.close()
+            self.events.put(event)
+
+    def _profile(self) -> Profile:
+        first = self.first_token or time.perf_counter()
+        return Profile(
+            ttft=first - self.submitted,
+            prompt_time=first - self.started if self.started else 0.0,
+            decode_time=max(0.0, self.last_token - first),
+            prompt_tokens=len(self.prompt),
+            cached_tokens=self.cached,
+            generated_tokens=self.generated,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """Sequence `index` of the context. `tokens` are those whose KV cells it holds, in order."""
+
+    index: int
+    tokens: list[int] = field(default_factory=list)
+    task: Task | None = None
+    used: float = 0.0
+    last: int = 0
+
+    @property
+    def prefilling(self) -> bool:
+        """Whether part of the task's prompt has no cells yet."""
+        return self.task is not None and len(self.tokens) < len(self.task.prompt)
+
+    def shared(self, prompt: Sequence[int]) -> int:
+        """How many leading tokens of a prompt the slot holds."""
+        length = min(len(self.tokens), len(prompt))
+        if self.tokens[:length] == prompt[:length]:
+            return length
+        return next(i for i in range(length) if self.tokens[i] != prompt[i])
+
+    def worth(self, prompt: Sequence[int]) -> int:
+        """`shared`, or 0 where too little is shared to give up what the slot holds."""
+        shared = self.shared(prompt)
+        return shared if shared >= _WORTH_REUSING or shared * 2 >= len(self.tokens) else 0

@@ -1,0 +1,116 @@
+"""A model's vocabulary: text to tokens, tokens to bytes, and which tokens are special."""
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import TypeGuard
+
+from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.contract import PromptPiece
+from geniex_runtimes.llama_cpp.library import Library
+
+# LLAMA_TOKEN_ATTR_UNKNOWN | LLAMA_TOKEN_ATTR_CONTROL: what the tokenizer only takes when asked to
+_CONTROL_ATTRIBUTES = 1 << 0 | 1 << 3
+
+
+def is_tokens(prompt: Sequence[PromptPiece] | Sequence[int]) -> TypeGuard[Sequence[int]]:
+    """Whether a prompt is given as token ids."""
+    return len(prompt) > 0 and isinstance(prompt[0], int)
+
+
+class Vocab:
+    """The tokenizer of loaded weights; safe to use from any thread."""
+
+    def __init__(self, library: Library, model: int) -> None:
+        api = library.api
+        self._library = library
+        self._handle = api.llama_model_get_vocab(model)
+        self.size = int(api.llama_vocab_n_tokens(self._handle))
+        self.bos = int(api.llama_vocab_bos(self._handle))
+        self.eos = int(api.llama_vocab_eos(self._handle))
+        self.adds_bos = bool(api.llama_vocab_get_add_bos(self._handle)) and self.bos >= 0
+        self._pieces: dict[int, bytes] = {}
+        self._is_end = functools.cache(
+            lambda token: bool(api.llama_vocab_is_eog(self._handle, token))
+        )
+
+    @property
+    def handle(self) -> int:
+        """The native vocabulary."""
+        return self._handle  # type: ignore[no-any-return]
+
+    def is_end(self, token: int) -> bool:
+        """Whether the token ends a generation (any of the model's such tokens)."""
+        return self._is_end(token)
+
+    def piece(self, token: int) -> bytes:
+        """The bytes of one token, special tokens as their text; often part of a character."""
+        known = self._pieces.get(token)
+        if known is None:
+            known = self._pieces[token] = self._piece(token)
+        return known
+
+    def _piece(self, token: int) -> bytes:
+        size = 64
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            length = self._library.token_to_piece(self._handle, token, buffer, size, 0, True)
+            if length >= 0:
+                return buffer.raw[:length]
+            size = -length
+
+    def text(self, token: int) -> str:
+        """The text that the vocabulary lists for a token; empty for none (-1)."""
+        if token < 0:
+            return ""
+        raw = self._library.api.llama_vocab_get_text(self._handle, token)
+        return raw.decode("utf-8", "replace") if raw else ""
+
+    @functools.cached_property
+    def control_tokens(self) -> frozenset[str]:
+        """Texts that the tokenizer turns into special tokens unless the text is literal."""
+        attributes = self._library.api.llama_vocab_get_attr
+        return frozenset(
+            text
+            for token in range(self.size)
+            if attributes(self._handle, token) & _CONTROL_ATTRIBUTES and (text := self.text(token))
+        )
+
+    def tokenize(self, prompt: Sequence[PromptPiece]) -> list[int]:
+        """Token ids of a prompt, with exactly one BOS where the model wants one.
+
+        Neighbouring pieces of the same kind are one text, so that cutting does not change tokens.
+        """
+        tokens: list[int] = []
+        for text, literal in _runs(prompt):
+            tokens += self._tokenize(text.encode("utf-8", "replace"), special=not literal)
+        if self.adds_bos:
+            while tokens and tokens[0] == self.bos:
+                tokens.pop(0)
+            tokens.insert(0, self.bos)
+        return tokens
+
+    def _tokenize(self, text: bytes, *, special: bool) -> list[int]:
+        api = self._library.api
+        capacity = len(text) + 8
+        for _ in range(2):
+            buffer = (api.llama_token * capacity)()
+            count = api.llama_tokenize(
+                self._handle, text, len(text), buffer, capacity, False, special
+            )
+            if count >= 0:
+                return list(buffer[:count])
+            capacity = -count
+        raise GenerationError(f"llama.cpp could not tokenize a text of {len(text)} bytes")
+
+
+def _runs(prompt: Sequence[PromptPiece]) -> list[tuple[str, bool]]:
+    runs: list[tuple[str, bool]] = []
+    for piece in prompt:
+        if not piece.text:
+            continue
+        if runs and runs[-1][1] == piece.literal:
+            runs[-1] = (runs[-1][0] + piece.text, piece.literal)
+        else:
+            runs.append((piece.text, piece.literal))
+    return runs

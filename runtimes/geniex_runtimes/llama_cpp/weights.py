@@ -1,0 +1,100 @@
+"""A model's weights in memory, shared by the contexts that run it."""
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from geniex_catalogue.errors import LoadError, UsageError
+from geniex_runtimes.llama_cpp.library import Library
+from geniex_runtimes.llama_cpp.vocab import Vocab
+
+
+class Weights:
+    """Loaded weights. `close` frees them; the contexts on them must be freed before."""
+
+    def __init__(
+        self,
+        library: Library,
+        files: Sequence[Path],
+        *,
+        devices: Sequence[str] = (),
+        gpu_layers: int = -1,
+        extra_buffers: bool = True,
+        progress: Callable[[float], bool] | None = None,
+    ) -> None:
+        """Load a GGUF file, or all parts of a split one in order.
+
+        `devices` are ggml's device names, none for the CPU alone; `gpu_layers` -1 is all.
+        `progress` is called with 0.0 to 1.0 and stops the load by returning False.
+        Raises LoadError, and UsageError for a device that is not there.
+        """
+        self._library = library
+        self._lock = threading.Lock()
+        api = library.api
+        params = api.llama_model_default_params()
+        self._devices = _device_array(library, devices)
+        params.devices = ctypes.addressof(self._devices)
+        params.n_gpu_layers = (999 if gpu_layers < 0 else gpu_layers) if devices else 0
+        params.use_extra_bufts = extra_buffers
+        params.load_mtp = False
+        if progress is not None:
+            params.progress_callback = api.llama_progress_callback(
+                lambda fraction, _: progress(fraction)
+            )
+        library.recent.clear()
+        if len(files) == 1:
+            handle = api.llama_model_load_from_file(os.fsencode(files[0]), params)
+        else:
+            paths = (ctypes.c_char_p * len(files))(*(os.fsencode(file) for file in files))
+            handle = api.llama_model_load_from_splits(paths, len(files), params)
+        if not handle:
+            raise LoadError(
+                f"llama.cpp could not load `{files[0].name}`: "
+                f"{library.complaints() or 'it gave no reason'}",
+                hint="run `geniex doctor` on it; a newer llama-cpp-python may know this model",
+            )
+        self.handle: int | None = handle
+        self.vocab = Vocab(library, handle)
+        self.training_context = int(api.llama_model_n_ctx_train(handle))
+        self.sliding_window = int(api.llama_model_n_swa(handle))
+        self.rolls_back = not (
+            api.llama_model_is_recurrent(handle) or api.llama_model_is_hybrid(handle)
+        )
+        self.size = int(api.llama_model_size(handle))
+
+    def metadata(self, key: str) -> str | None:
+        """A metadata value as text; None when the file does not have the key."""
+        api = self._library.api
+        key_bytes = key.encode()
+        size = 64
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            length = api.llama_model_meta_val_str(self.handle, key_bytes, buffer, size)
+            if length < 0:
+                return None
+            if length < size:
+                return buffer.value.decode("utf-8", "replace")
+            size = length + 1
+
+    def close(self) -> None:
+        """Free the weights; a second call does nothing."""
+        with self._lock:
+            handle, self.handle = self.handle, None
+        if handle is not None:
+            self._library.api.llama_model_free(handle)
+
+
+def _device_array(library: Library, names: Sequence[str]) -> ctypes.Array[ctypes.c_void_p]:
+    """A NULL-terminated array of ggml devices; only the NULL for the CPU alone."""
+    by_name = library.device_by_name
+    handles: list[int | None] = []
+    for name in names:
+        handle = by_name(name.encode())
+        if not handle:
+            raise UsageError(
+                f"llama.cpp has no device `{name}`", hint="see `geniex devices` for what is there"
+            )
+        handles.append(handle)
+    return (ctypes.c_void_p * (len(handles) + 1))(*handles, None)
