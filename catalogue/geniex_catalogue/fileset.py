@@ -24,7 +24,7 @@ from geniex_catalogue.errors import (
 )
 from geniex_catalogue.gguf import GGUFHeader, Role
 
-_SHARD = re.compile(r"(?P<stem>.+)-(?P<no>\d{5})-of-(?P<count>\d{5})\.gguf", re.I | re.A)
+_SHARD = re.compile(r"(?P<stem>.+)-(?P<no>\d{5})-of-(?P<count>\d{5})(?P<end>(?i:\.gguf))", re.A)
 _TOKEN = re.compile(r"[a-z0-9]+")
 _DRAFT_TOKENS = frozenset({"eagle3", "dflash", "draft", "drafter"})
 _DRAFT_FOLDERS = frozenset({"mtp", "nextn", "draft", "drafts", "drafter"})
@@ -79,7 +79,7 @@ class Variant:
             return ()
         here = {file.name for file in self.files}
         names = (
-            f"{part['stem']}-{number:05d}-of-{self.parts:05d}{self.name[-5:]}"
+            f"{part['stem']}-{number:05d}-of-{self.parts:05d}{part['end']}"
             for number in range(1, self.parts + 1)
         )
         return tuple(name for name in names if name not in here)
@@ -196,18 +196,18 @@ class FileSet:
 def group(files: Iterable[ModelFile]) -> FileSet:
     """Sort a listing into variants; never raises, whatever is missing or odd."""
     singles: list[ModelFile] = []
-    sets: dict[tuple[str, int], dict[int, ModelFile]] = {}
+    sets: dict[str, dict[int, ModelFile]] = {}
     others: list[ModelFile] = []
     for file in sorted({file.name: file for file in files}.values(), key=lambda file: file.name):
         if not _is_gguf(file.name):
             others.append(file)
         elif (part := _part(file)) is not None:
-            stem, number, count = part
-            sets.setdefault((stem, count), {})[number] = file
+            whole = "{stem}-{count}{end}".format(**part.groupdict())
+            sets.setdefault(whole, {})[int(part["no"])] = file
         else:
             singles.append(file)
     variants = [_single(file) for file in singles]
-    variants += [_joined(count, parts) for (_, count), parts in sets.items()]
+    variants += [_joined(parts) for parts in sets.values()]
     variants.sort(key=lambda variant: (precision.sort_key(variant.label), variant.name))
     kinds: dict[Role, list[Variant]] = {"model": [], "draft": [], "projector": []}
     for variant in variants:
@@ -220,13 +220,12 @@ def group(files: Iterable[ModelFile]) -> FileSet:
     return FileSet(tuple(kinds["model"]), tuple(kinds["draft"]), tuple(projectors), tuple(others))
 
 
-def _part(file: ModelFile) -> tuple[str, int, int] | None:
-    """Stem, number and count of a part of a split model, or None for a whole file."""
+def _part(file: ModelFile) -> re.Match[str] | None:
+    """The name of a part of a split model, taken apart, or None for a whole file."""
     match = _SHARD.fullmatch(file.name)
     if match is None or (file.header is not None and file.header.split_count <= 1):
         return None
-    number, count = int(match["no"]), int(match["count"])
-    return (match["stem"], number, count) if 1 <= number <= count else None
+    return match if 1 <= int(match["no"]) <= int(match["count"]) else None
 
 
 def _single(file: ModelFile) -> Variant:
@@ -239,7 +238,10 @@ def _single(file: ModelFile) -> Variant:
     return _variant((file,), file.header, problem=problem)
 
 
-def _joined(count: int, parts: dict[int, ModelFile]) -> Variant:
+def _joined(parts: dict[int, ModelFile]) -> Variant:
+    files = tuple(file for _, file in sorted(parts.items()))
+    name = _SHARD.fullmatch(files[0].name)
+    count = int(name["count"]) if name is not None else len(files)
     problem = None
     for number, file in sorted(parts.items()):
         header = file.header
@@ -252,7 +254,6 @@ def _joined(count: int, parts: dict[int, ModelFile]) -> Variant:
         break
     # later parts hold no facts about the model
     first = parts[1].header if 1 in parts else None
-    files = tuple(file for _, file in sorted(parts.items()))
     return _variant(files, first, parts=count, problem=problem)
 
 

@@ -33,7 +33,7 @@ AI_HUB_ORG = "qualcomm"
 LOCAL_ORG = "local"
 
 # how alike a suggestion is at least (1: equal); and how alike what holds the text counts
-_ALIKE = 0.6
+_ALIKE = 0.5
 _INSIDE = 0.8
 _MAX_TEXT = 4096
 _MAX_BYTES = 255
