@@ -20,13 +20,12 @@ from geniex_catalogue.errors import RuntimeNotInstalledError
 
 log = logging.getLogger("geniex.llama_cpp")
 
-# ggml's log levels: none, info, warn, error, debug, continue
-_LEVELS = {
-    1: logging.DEBUG,
-    2: logging.INFO,
-    3: logging.WARNING,
-    4: logging.DEBUG,
-}
+# a library does not write to the terminal unless its user sets logging up
+logging.getLogger("geniex").addHandler(logging.NullHandler())
+
+# ggml's log levels; 5 continues the line before
+_LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, 4: logging.ERROR}
+_CONTINUED = 5
 
 
 class Library:
@@ -71,10 +70,10 @@ class Library:
 
     def _on_log(self, level: int, text: bytes, _: object) -> None:
         line = text.decode("utf-8", "replace").rstrip("\n")
-        if level != 5:
+        if level != _CONTINUED:
             self._continued = _LEVELS.get(level, logging.DEBUG)
         if line.strip(" ."):
-            if self._continued >= logging.INFO:
+            if self._continued >= logging.WARNING:
                 self.recent.append(line.strip())
             log.log(self._continued, "%s", line)
 

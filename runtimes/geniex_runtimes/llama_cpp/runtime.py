@@ -116,7 +116,7 @@ class LlamaCppModel:
             devices=options.devices,
             context_length=self._context.length,
             slots=options.slots,
-            chat_template=weights.metadata("tokenizer.chat_template"),
+            chat_template=weights.chat_template,
             bos_token=vocab.text(vocab.bos),
             eos_token=vocab.text(vocab.eos),
             control_tokens=vocab.control_tokens,

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import re
 from collections.abc import Sequence
 from typing import TypeGuard
 
@@ -11,6 +12,10 @@ from geniex_runtimes.llama_cpp.library import Library
 
 # LLAMA_TOKEN_ATTR_UNKNOWN | LLAMA_TOKEN_ATTR_CONTROL: what the tokenizer only takes when asked to
 _CONTROL_ATTRIBUTES = 1 << 0 | 1 << 3
+# LLAMA_TOKEN_ATTR_USER_DEFINED: taken from any text, asked to or not
+_USER_DEFINED = 1 << 4
+# what makes such a token a mark of the chat format, and not a piece of HTML or a run of newlines
+_MARKER = re.compile(r"<\|\S*>|<\S*\|>")
 
 
 def is_tokens(prompt: Sequence[PromptPiece] | Sequence[int]) -> TypeGuard[Sequence[int]]:
@@ -21,7 +26,9 @@ def is_tokens(prompt: Sequence[PromptPiece] | Sequence[int]) -> TypeGuard[Sequen
 class Vocab:
     """The tokenizer of loaded weights; safe to use from any thread."""
 
-    def __init__(self, library: Library, model: int) -> None:
+    def __init__(self, library: Library, model: int, chat_template: str | None = None) -> None:
+        """`chat_template` tells which of the model's own tokens are marks of the chat format."""
+        self._template = chat_template or ""
         api = library.api
         self._library = library
         self._handle = api.llama_model_get_vocab(model)
@@ -68,13 +75,33 @@ class Vocab:
 
     @functools.cached_property
     def control_tokens(self) -> frozenset[str]:
-        """Texts that the tokenizer turns into special tokens unless the text is literal."""
-        attributes = self._library.api.llama_vocab_get_attr
+        """Texts that become special tokens unless they stand in literal text."""
+        return self._texts(_CONTROL_ATTRIBUTES) | self._markers
+
+    @functools.cached_property
+    def _markers(self) -> frozenset[str]:
+        return frozenset(
+            text
+            for text in self._texts(_USER_DEFINED)
+            if _MARKER.fullmatch(text) or (text[0] in "<[" and text in self._template)
+        )
+
+    def _texts(self, attributes: int) -> frozenset[str]:
+        attributes_of = self._library.api.llama_vocab_get_attr
         return frozenset(
             text
             for token in range(self.size)
-            if attributes(self._handle, token) & _CONTROL_ATTRIBUTES and (text := self.text(token))
+            if attributes_of(self._handle, token) & attributes and (text := self.text(token))
         )
+
+    @functools.cached_property
+    def _marker_starts(self) -> re.Pattern[str] | None:
+        """Finds the place behind the first character of every marker."""
+        if not self._markers:
+            return None
+        longest_first = sorted(self._markers, key=lambda text: (-len(text), text))
+        rests = "|".join(f"(?<={re.escape(m[0])})(?={re.escape(m[1:])})" for m in longest_first)
+        return re.compile(rests)
 
     def tokenize(self, prompt: Sequence[PromptPiece]) -> list[int]:
         """Token ids of a prompt, with exactly one BOS where the model wants one.
@@ -83,7 +110,11 @@ class Vocab:
         """
         tokens: list[int] = []
         for text, literal in _runs(prompt):
-            tokens += self._tokenize(text.encode("utf-8", "replace"), special=not literal)
+            parts = [text]
+            if literal and self._marker_starts is not None:
+                parts = self._marker_starts.split(text)  # a marker in two parts is only text
+            for part in parts:
+                tokens += self._tokenize(part.encode("utf-8", "replace"), special=not literal)
         if self.adds_bos:
             while tokens and tokens[0] == self.bos:
                 tokens.pop(0)

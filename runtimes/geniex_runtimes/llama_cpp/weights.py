@@ -56,7 +56,8 @@ class Weights:
                 hint="run `geniex doctor` on it; a newer llama-cpp-python may know this model",
             )
         self.handle: int | None = handle
-        self.vocab = Vocab(library, handle)
+        self.chat_template = self.metadata("tokenizer.chat_template")
+        self.vocab = Vocab(library, handle, self.chat_template)
         self.training_context = int(api.llama_model_n_ctx_train(handle))
         self.sliding_window = int(api.llama_model_n_swa(handle))
         self.rolls_back = not (
