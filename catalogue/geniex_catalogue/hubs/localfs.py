@@ -146,11 +146,11 @@ def _of_listing(ref: ModelRef, folder: Folder) -> Manifest:
     models, extras = {}, []
     for label, variant in chosen.items():
         folder.raise_damage(variant)
-        first, *rest = (_record(file, label) for file in variant.checked().files)
+        first, *rest = (_record(file, label) for file in folder.checked(variant).files)
         models[label] = first
         extras += rest
     if ref.selector is None and found.models:
-        extras += [_record(file) for draft in found.drafts for file in draft.checked().files]
+        extras += [_record(file) for draft in found.drafts for file in folder.checked(draft).files]
     projector = _record(found.projectors[0].files[0]) if found.projectors else None
     return Manifest(
         ref.name,

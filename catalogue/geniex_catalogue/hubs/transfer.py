@@ -141,7 +141,8 @@ class _Download:
             self._broke(f"the answer ended after {self.part.position} of {self.size} bytes")
 
     def _resume_headers(self) -> dict[str, str]:
-        if not self.part.position:
+        if not self.part.position or (self.part.etag is None and self.sha256 is None):
+            # with neither, nothing could tell the rest of this file from the rest of another
             return {}
         headers = {"Range": f"bytes={self.part.position}-"}
         return {**headers, "If-Range": self.part.etag} if self.part.etag else headers
@@ -168,8 +169,7 @@ class _Download:
 
     def _learn(self, answer: httpx2.Response) -> None:
         """Take size and sha256 from the answer where the listing has none; refuse another size."""
-        length = answer.headers.get("content-length", "")
-        total = int(length) if answer.status_code == 200 and length.isdecimal() else None
+        total = _total(answer)
         linked = (answer.history[0] if answer.history else answer).headers
         stated = linked.get("x-linked-etag", "").strip('"')
         if self.sha256 is None and _SHA256.fullmatch(stated):
@@ -177,7 +177,8 @@ class _Download:
         if self.size is None:
             size = linked.get("x-linked-size", "")
             self.size = int(size) if size.isdecimal() and int(size) else total
-        if total is not None and total != self.size:
+            self.part.size = self.size
+        if answer.status_code == 200 and total not in (None, self.size):
             self._wrong(f"it has {total} bytes, the hub states {self.size}")
 
     def _keep(self, data: bytes) -> None:
@@ -205,6 +206,14 @@ class _Download:
     def _wrong(self, reason: str) -> NoReturn:
         hint = "run the same command again; if it stays so, the hub or a proxy is at fault"
         raise ChecksumError(f"`{self.job.name}` arrived wrong: {reason}", hint=hint)
+
+
+def _total(answer: httpx2.Response) -> int | None:
+    """The whole file's bytes by an answer's own headers, where they say it."""
+    if answer.status_code == 206:
+        return content_range(answer.headers)[1]
+    length = answer.headers.get("content-length", "")
+    return int(length) if length.isdecimal() else None
 
 
 def _strong_etag(headers: Mapping[str, str]) -> str | None:

@@ -120,7 +120,10 @@ HEALED: list[tuple[str, Place, list[Fault]]] = [
     (
         "range-from-elsewhere",
         "cdn",
-        [Fault(cut=HALF), Fault(headers={"content-range": "bytes 7-9/99"})],
+        [
+            Fault(cut=HALF),
+            Fault(headers={"content-range": "bytes 7-9/99"}, body=lambda b: b"?" + b[1:]),
+        ],
     ),
     ("range-unstated", "cdn", [Fault(cut=HALF), Fault(headers={"content-range": "bytes"})]),
     ("416", "cdn", [Fault(cut=HALF), Fault(status=416)]),
@@ -139,6 +142,25 @@ def test_faults_end_in_right_bytes(
     repo.faults[place] = list(faults)
     assert run(repo, tmp_path).path.read_bytes() == DATA
     assert not repo.faults[place], "a fault did not happen"
+
+
+# without a length or right bytes there is nothing left to tell by
+TELLABLE = [
+    case for case in HEALED if case[0] not in ("cut-without-length", "wrong-bytes-then-cut")
+]
+
+
+@pytest.mark.parametrize(
+    "faults", [pytest.param(case[2], id=case[0]) for case in TELLABLE if case[1] == "cdn"]
+)
+def test_faults_where_the_hub_states_no_hash(
+    repo: HubServer, tmp_path: Path, faults: list[Fault]
+) -> None:
+    repo.repos["org/repo"].facts = False
+    # a refusal by the hub itself is final
+    repo.faults["resolve"] = [fault for fault in faults if fault.status != 403]
+    got = fetch([job(repo, tmp_path, size=None, sha256=False)], Told(), QUICK)[0]
+    assert got.path.read_bytes() == DATA
 
 
 REFUSED: list[tuple[str, Place, Fault, type[GenieXError], str]] = [
@@ -231,8 +253,20 @@ def test_resume_fetches_only_the_rest(repo: HubServer, tmp_path: Path) -> None:
     assert repo.served == len(DATA) - KEPT
     assert told.calls[0] == ("start", "m.gguf", len(DATA), KEPT)
     last = repo.requests("cdn")[-1].headers
+    assert last["accept-encoding"] == "identity"
     assert last["range"] == f"bytes={KEPT}-"
     assert last["if-range"] == f'"{hashlib.md5(DATA).hexdigest()}"'
+
+
+def test_resume_where_the_hub_states_nothing(repo: HubServer, tmp_path: Path) -> None:
+    repo.repos["org/repo"].facts = False
+    repo.faults["resolve"] = [Fault(cut=KEPT)] + [Fault(status=503)] * 2
+    plain = job(repo, tmp_path, size=None, sha256=False)
+    with pytest.raises(HubError):
+        fetch([plain], Told(), QUICK)
+    repo.served = 0
+    assert fetch([plain], Told(), QUICK)[0].path.read_bytes() == DATA
+    assert repo.served == len(DATA) - KEPT
 
 
 def test_a_whole_part_asks_for_nothing(repo: HubServer, tmp_path: Path) -> None:
@@ -266,7 +300,8 @@ def test_a_spoilt_part_is_fetched_again(repo: HubServer, tmp_path: Path, harm: o
     assert run(repo, tmp_path).path.read_bytes() == DATA
 
 
-def test_a_file_that_changed_is_not_mixed(repo: HubServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("careless", [False, True], ids=["if-range", "if-range-ignored"])
+def test_a_file_that_changed_is_not_mixed(repo: HubServer, tmp_path: Path, careless: bool) -> None:
     """Where the hub states no hash, the entity tag alone must tell old bytes from new ones."""
     repo.repos["org/repo"].facts = False
     repo.faults["resolve"] = [Fault(cut=KEPT)] + [Fault(status=503)] * 2
@@ -274,6 +309,7 @@ def test_a_file_that_changed_is_not_mixed(repo: HubServer, tmp_path: Path) -> No
         fetch([job(repo, tmp_path, size=None, sha256=False)], Told(), QUICK)
     newer = DATA[::-1]
     repo.repos["org/repo"].files["m.gguf"] = newer
+    repo.faults["resolve"] = [Fault(careless=careless)]
     got = fetch([job(repo, tmp_path, size=None, sha256=False)], Told(), QUICK)[0]
     assert got.path.read_bytes() == newer
     assert got.sha256 == hashlib.sha256(newer).hexdigest()
@@ -328,9 +364,11 @@ def test_progress_may_stop_the_transfer(repo: HubServer, tmp_path: Path) -> None
         def advance(self, file: str, count: int) -> None:
             raise RuntimeError("enough")
 
+    repo.pace = 3_000_000
     with pytest.raises(RuntimeError, match="enough"):
         run(repo, tmp_path, Tired())
     length = (tmp_path / "m.gguf.partial").stat().st_size
+    assert length < len(DATA)
     time.sleep(0.3)
     assert (tmp_path / "m.gguf.partial").stat().st_size == length, "written after its caller left"
 
