@@ -124,8 +124,7 @@ def execute(
             fetched = {got.name: got for got in fetch(plan.fetches, progress)}
             _check_headers(plan.fetches)
         except BaseException:
-            if not any(map(_arrived, plan.fetches)):
-                store.unstage(plan.ref)
+            store.unstage(plan.ref)
             raise
         staged = {got.name: got.path for got in fetched.values()}
         return store.publish(plan.ref, _manifest(plan, label, fetched), staged)

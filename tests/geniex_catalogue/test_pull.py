@@ -275,9 +275,12 @@ def test_an_interrupted_second_precision_does_not_hide_the_first(
     (model,) = store.list()
     assert (model.status, model.precisions, model.partial) == ("ready", ("Q4_0",), ("Q8_0",))
     assert (first.folder / "m-Q4_0.gguf").exists()
+    third = pull(parse("org/repo:F16"), store)
+    assert (third.precisions, third.partial) == (("Q4_0", "F16"), ("Q8_0",))
     again = plan_pull(parse("org/repo:Q8_0"), store)
     assert again.remaining == (again.total or 0) - 5000
-    assert execute(again, store).precisions == ("Q4_0", "Q8_0")
+    assert execute(again, store).precisions == ("Q4_0", "Q8_0", "F16")
+    assert not (first.folder / ".inflight").exists()
 
 
 @contextmanager

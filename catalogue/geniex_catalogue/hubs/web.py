@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
@@ -234,6 +233,9 @@ def _asked_pause(headers: Mapping[str, str]) -> float | None:
 
 def _seconds_until(date: str) -> float | None:
     """Seconds from now until an HTTP date; None for text that is not one."""
+    # imported here: it is slow to import, and hubs rarely send dates
+    from email.utils import parsedate_to_datetime
+
     try:
         moment = parsedate_to_datetime(date)
     except ValueError:
