@@ -64,7 +64,7 @@ def many(count: int, *, long: int = 0) -> bytes:
 
 
 def small(
-    architecture: str = "llama", part: tuple[int, int] | None = None, **keys: object
+    architecture: str = "llama", part: tuple[int, int] | None = None, **keys: str | int
 ) -> bytes:
     """A whole little model; `part` is (number from 1, count) if split; `__` stands for `.`."""
     entries = [entry("general.architecture", architecture)]

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from geniex_catalogue.errors import GGUFError, StoreError
+from geniex_catalogue.errors import GGUFError, IncompleteShardsError, StoreError
 from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.precision import DEFAULT, label_of
@@ -38,6 +38,16 @@ class Folder:
         for error in self.damaged:
             if variant is None or Path(error.path).name in map(_base, variant.missing):
                 raise error
+
+    def checked(self, variant: Variant) -> Variant:
+        """The variant, if it is whole. Raises IncompleteShardsError, GGUFError."""
+        path = str(self.place(variant.files[0]))
+        try:
+            return variant.checked()
+        except IncompleteShardsError as exc:
+            raise IncompleteShardsError(path, exc.missing) from exc
+        except GGUFError as exc:
+            raise GGUFError(path, exc.reason, hint=exc.hint) from exc
 
     def place(self, file: ModelFile) -> Path:
         """Where a file is; links are kept."""
@@ -121,36 +131,29 @@ def whole_set(path: Path) -> tuple[Folder, Variant]:
     IncompleteShardsError.
     """
     header = read_header(path)
-    own = ModelFile(path.name, header.file_size, header=header)
-    if header.split_count <= 1:
-        return _alone(path.parent, own)
-    neighbours = [
-        ModelFile(found.name, None)
-        for found in path.parent.glob("*")
-        if found.name.lower().endswith(".gguf") and found.name != path.name
-    ]
-    variants = _all(group([own, *neighbours]))
-    parts = next((v.files for v in variants if path.name in {f.name for f in v.files}), (own,))
-    files = [_model_file(path.parent / part.name, part.name) for part in parts]
-    try:
-        chosen = group(files).choose(None, path.name, str(path))
-    except GGUFError as exc:
-        # say where the folder is, not only which names are missing from it
-        exc.message = exc.message.replace(f"`{exc.path}`", f"`{path}`", 1)
-        exc.args = (exc.message,)
-        raise
-    return Folder(path.parent, tuple(files), ()), chosen
+    files = [ModelFile(path.name, header.file_size, header=header)]
+    if header.split_count > 1:
+        neighbours = [
+            ModelFile(found.name, None)
+            for found in path.parent.glob("*")
+            if found.name.lower().endswith(".gguf") and found.name != path.name
+        ]
+        parts = _holding(path.name, [*files, *neighbours]).files
+        files = [_model_file(path.parent / part.name, part.name) for part in parts]
+    folder = Folder(path.parent, tuple(files), ())
+    return folder, folder.checked(_holding(path.name, files))
 
 
-def _alone(folder: Path, file: ModelFile) -> tuple[Folder, Variant]:
-    alone = group([file])
-    variants = _all(alone)
-    if not variants:
-        # not named .gguf, or of a kind that is no variant: the caller judges its role
-        role = file.header.role if file.header else "unknown"
-        return Folder(folder, (file,), ()), Variant(DEFAULT, (file,), role, labelled=False)
-    return Folder(folder, (file,), ()), variants[0]
-
-
-def _all(fileset: FileSet) -> tuple[Variant, ...]:
-    return (*fileset.models, *fileset.drafts, *fileset.projectors)
+def _holding(name: str, files: list[ModelFile]) -> Variant:
+    """The variant of a listing that has a file of that name."""
+    found = group(files)
+    for variant in (*found.models, *found.drafts, *found.projectors):
+        if name in {file.name for file in variant.files}:
+            return variant
+    # not named .gguf, or of a kind that is no variant: the caller judges its role
+    own = next(file for file in files if file.name == name)
+    if own.header is None or own.header.split_count == 1:
+        role = own.header.role if own.header else "unknown"
+        return Variant(DEFAULT, (own,), role, labelled=False)
+    problem = f"it is one of {own.header.split_count} parts, but its name does not end with .gguf"
+    return Variant(DEFAULT, (own,), own.header.role, labelled=False, problem=problem)

@@ -100,7 +100,7 @@ def _from_path(path: Path, text: str, use: Use) -> ResolvedModel:
         folder.raise_damage()
         found.choose(None, None, text)
     folder.raise_damage(fitting[0])
-    return _from_variant(folder, fitting[0].checked(), text, use)
+    return _from_variant(folder, folder.checked(fitting[0]), text, use)
 
 
 def _from_variant(folder: Folder, variant: Variant, text: str, use: Use) -> ResolvedModel:

@@ -239,7 +239,8 @@ class Store:
             # without its manifest the rest is no model any more, should we be stopped
             for path in sorted(folder.iterdir(), key=lambda path: path.name != MANIFEST):
                 if path.name not in keep:
-                    freed += deletion.delete_tree(path)
+                    size = deletion.delete_tree(path)
+                    freed += size if path.name != MANIFEST else 0
         except OSError as exc:
             raise unwritable(folder, exc) from exc
         return freed
