@@ -73,8 +73,9 @@ def run(args: Sequence[str]) -> int:
             return BROKEN_PIPE
         except SystemExit as exc:
             return _code_of(exc)
-        except typer.Abort:
-            return FAILED
+        except typer.Abort as exc:
+            Output().tell("Aborted")
+            return INTERRUPTED if isinstance(exc.__context__, KeyboardInterrupt) else FAILED
         except typer.TyperException as exc:
             return tell(_as_usage_error(exc))
         except Exception as exc:  # the edge: nothing leaves with a traceback
@@ -85,8 +86,9 @@ def main() -> None:
     """The console script. Raises SystemExit, or ends at once where a native call still runs."""
     code = run(sys.argv[1:])
     try:
-        sys.stdout.flush()
-    except (OSError, ValueError, AttributeError):
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):
         discard_stdout()
         code = code or BROKEN_PIPE
     if terminal.left_running():

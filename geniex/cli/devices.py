@@ -1,13 +1,15 @@
 """`geniex devices`: what can compute here, and what was looked for."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from geniex.cli.options import Json, settings_of
 from geniex.cli.output import Output, size_text, table
-from geniex_runtimes.contract import HardwareProfile
+
+if TYPE_CHECKING:
+    from geniex_runtimes.contract import HardwareProfile
 
 
 def devices(ctx: typer.Context, as_json: Json = False) -> None:
@@ -34,12 +36,12 @@ def devices(ctx: typer.Context, as_json: Json = False) -> None:
     output.data(probes_table(machine))
 
 
-def machine_json(machine: HardwareProfile) -> dict[str, Any]:
+def machine_json(machine: "HardwareProfile") -> dict[str, Any]:
     """The machine as JSON; memory in bytes."""
     return {**asdict(machine), "cpu_features": sorted(machine.cpu_features)}
 
 
-def probes_table(machine: HardwareProfile) -> str:
+def probes_table(machine: "HardwareProfile") -> str:
     """Each probe with what it found, or why it found nothing."""
     rows = [("PROBE", "FOUND")]
     for probe in machine.probes:

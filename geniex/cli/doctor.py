@@ -1,7 +1,7 @@
 """`geniex doctor`: what would run a model here, and why."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,7 +9,9 @@ from geniex.cli import options as shared
 from geniex.cli.devices import machine_json, probes_table
 from geniex.cli.output import Output, size_text, table
 from geniex_catalogue.errors import NoRuntimeError
-from geniex_runtimes.contract import Plan
+
+if TYPE_CHECKING:
+    from geniex_runtimes.contract import Plan
 
 
 def doctor(
@@ -66,7 +68,7 @@ def doctor(
         raise refused
 
 
-def _plan_text(name: str, size: int, plan: Plan) -> str:
+def _plan_text(name: str, size: int, plan: "Plan") -> str:
     fits = plan.needed_memory <= plan.available_memory
     rows = [
         ("model", f"{name}, {size_text(size)}"),

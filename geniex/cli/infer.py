@@ -144,11 +144,13 @@ def infer(
         stop=(*prompts.read_stops(stop_file), *(text for text in stop or () if text)),
         think=think,
     )
-    from geniex.cli import loading
+    from geniex.cli import loading, terminal
     from geniex.cli.conversation import Conversation
 
     name = model or settings.model
     resolved = loading.find_or_pull(name, settings, output, yes=yes or as_json)
+    if turns is None:
+        terminal.hush()
     opened = loading.load(resolved, settings, output)
     try:
         conversation = Conversation(

@@ -18,7 +18,15 @@ class OutputClosedError(Exception):
 
 
 def prepare_streams() -> None:
-    """Speak UTF-8 on stdout and stderr whatever the locale; what cannot be said becomes `?`."""
+    """Speak UTF-8 on stdout and stderr whatever the locale; what cannot be said becomes `?`.
+
+    Streams that were closed before we began are occupied, or the next file we open would be one.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -20,7 +20,7 @@ PAUSE = 30.0  # seconds of silence after which a line comes anyway
 
 @contextmanager
 def shown(total: int | None, output: Output) -> Iterator["Progress | None"]:
-    """Progress for a download of `total` bytes; None where the output is quiet."""
+    """Progress of `total` bytes (None: what the files tell); None where the output is quiet."""
     if output.quiet:
         yield None
     elif has_colour(sys.stderr):
@@ -88,6 +88,7 @@ class LineProgress:
         self._write = write
         self._clock = clock
         self._done: dict[str, int] = {}
+        self._totals: dict[str, int | None] = {}
         self._begun = self._last = clock()
         self._percent = 0
         self._moved = 0
@@ -95,6 +96,7 @@ class LineProgress:
     def start(self, file: str, total: int | None, present: int) -> None:
         """Count what is here already, without taking it for speed."""
         self._done[file] = present
+        self._totals[file] = total
         self._percent = max(self._percent, self._share() // STEP * STEP)
 
     def advance(self, file: str, count: int) -> None:
@@ -111,16 +113,23 @@ class LineProgress:
     def finish(self, file: str) -> None:
         """Nothing: the last percent said it."""
 
+    def _size(self) -> int | None:
+        """Bytes of everything, as far as they are known."""
+        sizes = [size for size in self._totals.values() if size is not None]
+        return self._total or (sum(sizes) if len(sizes) == len(self._totals) else None)
+
     def _share(self) -> int:
-        return 100 * sum(self._done.values()) // self._total if self._total else 0
+        size = self._size()
+        return 100 * sum(self._done.values()) // size if size else 0
 
     def _line(self) -> None:
         self._last = self._clock()
         self._percent = self._share() // STEP * STEP
         done = size_text(sum(self._done.values()))
-        of = f" of {size_text(self._total)}, {self._share()}%" if self._total else ""
+        size = self._size()
+        of = f" of {size_text(size)}, {self._share()}%" if size else ""
         speed = self._moved / max(self._last - self._begun, 1e-3)
-        self._write(f"downloading: {done}{of}, {size_text(round(speed))}/s")
+        self._write(f"{done}{of}, {size_text(round(speed))}/s")
 
 
 def _retry_text(file: str, reason: str, wait: float) -> str:

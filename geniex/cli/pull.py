@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -114,16 +114,14 @@ def _import(
     link: bool,
     in_place: bool,
 ) -> "StoredModel":
-    from geniex_catalogue.hubs.localfs import import_path
-
-    from geniex.cli.terminal import in_background
+    from geniex.cli.progress import shown
+    from geniex_catalogue.hubs.localfs import Mode, import_path
     from geniex_catalogue.store import Store
 
     if link and in_place:
         raise UsageError("`--link` and `--in-place` exclude each other")
-    mode: Literal["copy", "link", "in_place"] = (
-        "link" if link else "in_place" if in_place else "copy"
-    )
+    mode: Mode = "link" if link else "in_place" if in_place else "copy"
     store = Store(settings.data_dir)
-    with output.status(f"importing {path}..."):
-        return in_background(lambda: import_path(ref, path, store, mode))
+    on_wait = waiting_for(str(ref), output)
+    with shown(None, output) as progress:
+        return import_path(ref, path.expanduser(), store, mode, progress=progress, on_wait=on_wait)

@@ -6,7 +6,6 @@ on over Enter until they come again. The editor draws on stderr, so that stdout 
 
 import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+    from prompt_toolkit.key_binding.key_processor import KeyProcessor
 
 QUOTES = '"""'
 
@@ -36,7 +36,6 @@ class Repl:
 
     def run(self) -> None:
         """Chat until `/exit` or Ctrl-D. Errors of a turn are told, and the chat goes on."""
-        terminal.hush()
         while True:
             try:
                 text = self._session.prompt()
@@ -84,7 +83,7 @@ def _history(data_dir: Path, conversation: Conversation) -> "History":
     file = data_dir / "history"
     try:
         make_data_dir(data_dir)
-        file.touch(mode=0o600)
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     except (StoreError, OSError):
         conversation.output.warn(f"`{file}` cannot be written, this chat's history is not kept")
         return InMemoryHistory()
@@ -119,18 +118,16 @@ def _session(history: "History") -> "PromptSession[str]":
 
 
 class _Pace:
-    """Whether keys come one by one, or many at once."""
-
-    AT_ONCE = 0.005  # seconds: no hand is that fast
+    """Whether a key came together with the one before it."""
 
     def __init__(self) -> None:
-        self._last = 0.0
+        self._more = False
         self.at_once = False
 
-    def key_came(self, _: object) -> None:
-        now = time.monotonic()
-        self.at_once = now - self._last < self.AT_ONCE
-        self._last = now
+    def key_came(self, processor: "KeyProcessor") -> None:
+        """Called for each key, before it has its effect."""
+        self.at_once = self._more
+        self._more = bool(processor.input_queue)
 
 
 def _bindings(pace: _Pace) -> "KeyBindings":
