@@ -93,8 +93,10 @@ class Sampler:
     def _make_grammar(self, text: str | None) -> int | None:
         if text is None:
             return None
-        if "\0" in text:
-            raise UsageError("the grammar contains a NUL character")
+        if "\0" in text or not text.strip():
+            raise UsageError(
+                "the grammar is empty" if not text.strip() else "the grammar contains a NUL"
+            )
         with self._library.captured() as lines:
             grammar = self._library.api.llama_sampler_init_grammar(
                 self._vocab.handle, text.encode("utf-8", "replace"), b"root"
