@@ -1,6 +1,5 @@
 """Deleting inside the store, and only there: links are removed, never followed."""
 
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +29,9 @@ def delete_tree(path: Path) -> int:
     """Delete a file, a link (not what it points to) or a folder; the bytes freed."""
     if path.is_symlink() or not path.is_dir():
         return _unlink(path)
+    # imported here: with its archive formats it is slow to load
+    import shutil
+
     freed = size_of(path)
     shutil.rmtree(path)
     return freed

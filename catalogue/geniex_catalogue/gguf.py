@@ -1,7 +1,6 @@
 """A GGUF file's header: what the model is, known without reading its weights."""
 
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Iterable, Mapping
@@ -325,6 +324,9 @@ def tokens_digest(path: Path, header: GGUFHeader) -> str | None:
     tokens = header.metadata.get("tokenizer.ggml.tokens")
     if not isinstance(tokens, ArrayInfo):
         return None
+    # imported here: every command would pay for it
+    import hashlib
+
     digest = hashlib.sha256()
     with path.open("rb") as file:
         file.seek(tokens.start)

@@ -50,8 +50,8 @@ _U64 = struct.Struct("<Q")
 # by number of dimensions: shape, type, offset
 _TENSOR_REST = tuple(struct.Struct(f"<{n}QIQ") for n in range(MAX_DIMENSIONS + 1))
 _TENSOR_MAX = 8 + MAX_TENSOR_NAME + 4 + _TENSOR_REST[-1].size
-# 1024 strings shorter than 64 bytes in one step: vocabularies are long, and this halves the time
-_BLOCK = 1024
+# many strings shorter than 64 bytes in one step: vocabularies are long, and this halves the time
+_BLOCK = 256
 _SHORT_STRINGS = b"(?s:" + b"|".join(b"\\x%02x\\x00{7}.{%d}" % (n, n) for n in range(64)) + b")"
 
 
@@ -216,17 +216,13 @@ def _skip_strings(cursor: Cursor, count: int) -> None:
         cursor.fail(f"its header promises {cursor.strings} strings, an impossible number")
     cursor.expect(8 * count)
     start = cursor.position
-    block = re.compile(_SHORT_STRINGS + b"{%d}+" % _BLOCK) if count >= 8 * _BLOCK else None
-    slow = 0
+    block = re.compile(_SHORT_STRINGS + b"{%d}+" % _BLOCK) if count >= 32 * _BLOCK else None
     while count:
-        if block and not slow and count >= _BLOCK:
-            if found := block.match(cursor.window, cursor.at):
-                cursor.at = found.end()
-                count -= _BLOCK
-                continue
-            # a long string is in the way (or the window's end): where one is, there may be more
-            slow = 8
-        slow -= slow > 0
+        if block and count >= _BLOCK and (found := block.match(cursor.window, cursor.at)):
+            cursor.at = found.end()
+            count -= _BLOCK
+            continue
+        # a long string is in the way, or the window's end
         _walk_strings(cursor, min(count, _BLOCK))
         count -= min(count, _BLOCK)
         if cursor.string_bytes + cursor.position - start > MAX_STRING_BYTES:
@@ -237,18 +233,18 @@ def _skip_strings(cursor: Cursor, count: int) -> None:
 def _walk_strings(cursor: Cursor, count: int) -> None:
     """Move over `count` strings one by one."""
     length_at = _U64.unpack_from
-    window, at = cursor.window, cursor.at
+    window, at, end = cursor.window, cursor.at, len(cursor.window)
     for _ in range(count):
-        if at + 8 > len(window):
+        if at + 8 > end:
             cursor.at = at
             cursor.need(8)
-            window, at = cursor.window, cursor.at
+            window, at, end = cursor.window, cursor.at, len(cursor.window)
         length = length_at(window, at)[0]
         at += 8 + length
-        if at > len(window):
+        if at > end:
             cursor.at = at - length
             cursor.skip(length)
-            window, at = cursor.window, cursor.at
+            window, at, end = cursor.window, cursor.at, len(cursor.window)
     cursor.at = at
 
 

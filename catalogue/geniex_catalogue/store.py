@@ -1,6 +1,5 @@
 """Models on disk: listed, published as a whole, removed, checked."""
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -329,6 +328,9 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _sha256(path: Path, progress: Callable[[str, int], None] | None) -> str:
+    # imported here: only a check needs it, and every command would pay
+    import hashlib
+
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(1 << 20):
