@@ -513,6 +513,14 @@ def test_kinds_of_an_unsloth_repository() -> None:
         choose(files, ":imatrix_unsloth.gguf")
 
 
+def test_the_first_projector_is_precise_and_not_the_largest() -> None:
+    files = listing(
+        "mmproj-Q8_0.gguf mmproj-F32.gguf mmproj-BF16.gguf mmproj-x.gguf mmproj-Q4_0.gguf"
+    )
+
+    assert [v.label for v in files.projectors] == ["BF16", "Q8_0", "F32", "Q4_0", "DEFAULT"]
+
+
 def test_the_pair_of_the_tutorial() -> None:
     target = listing("gemma-4-26B_q4_0-it.gguf gemma-4-26B-it-mmproj.gguf README.md")
     draft = listing("gemma-4-26b-A4B-it-assistant-Q4_0-q4emb.gguf README.md")

@@ -111,6 +111,10 @@ NAMES = {
     "raw": ("https://huggingface.co/o/r/raw/main/x.gguf", "o/r:x.gguf"),
     "query": ("https://huggingface.co/o/r?local-app=llama.cpp", "o/r"),
     "query-file": ("https://huggingface.co/o/r?show_file_info=x-Q4_0.gguf", "o/r:x-Q4_0.gguf"),
+    "query-file-behind-a-file": (
+        "https://huggingface.co/o/r/blob/main/y.gguf?show_file_info=x.gguf",
+        "o/r:y.gguf",
+    ),
     "fragment": ("https://huggingface.co/o/r#how-to-use", "o/r"),
     "discussions": ("https://huggingface.co/o/r/discussions/5", "o/r"),
     "api": ("https://huggingface.co/api/models/o/r", "o/r"),
@@ -277,6 +281,11 @@ def test_a_path_where_nothing_is_says_so(
     assert local_path(text) is None
     with pytest.raises(ModelPathError, match="does not exist"):
         parse(text, ALIASES)
+
+
+def test_invisible_characters_are_named() -> None:
+    with pytest.raises(ModelRefError, match=r"`a/b\\u200bc` holds invisible characters"):
+        parse("a/b\u200bc")
 
 
 def test_a_missing_file_that_may_be_a_hubs_gets_the_right_spelling() -> None:
