@@ -1,29 +1,29 @@
 """Every error a user can meet, drawn as a tree; texts and codes are added at the edges.
 
-    GenieXError
-    ├── UsageError                   a flag, field or config key that cannot be honoured
-    ├── ModelRefError                a name that is not a name
-    ├── ModelNotFoundError           nothing of that name (with suggestions)
-    │   └── ModelPathError           a path with no file or folder there
-    ├── PrecisionNotFoundError       the model is there, this precision is not
-    ├── AmbiguousModelError          several files answer to the name
-    ├── CatalogueError               the curated entries are faulty (every fault at once)
-    ├── StoreError                   the data folder cannot be read or written
-    │   ├── ManifestError            a damaged geniex.json
-    │   └── StoreBusyError           another process holds the model
-    ├── GGUFError                    a file that is not a usable GGUF
-    │   └── IncompleteShardsError    a split model with parts missing
-    ├── HubError                     the hub did not give what was asked
-    │   ├── HubAuthError  HubNotFoundError  HubRateLimitError  HubOfflineError
-    ├── TransferError                bytes that did not arrive
-    │   └── ChecksumError            bytes that arrived wrong
-    ├── DiskSpaceError               not enough room
-    ├── NoRuntimeError               no runtime fits (with every refusal)
-    ├── RuntimeNotInstalledError     the runtime's package is missing
-    ├── LoadError                    a model that does not load
-    ├── ContextLengthError           a prompt longer than the context
-    ├── TemplateError                the model's chat template refused the messages
-    └── GenerationError              decoding failed
+GenieXError
+├── UsageError                   a flag, field or config key that cannot be honoured
+├── ModelRefError                a name that is not a name
+├── ModelNotFoundError           nothing of that name (with suggestions)
+│   └── ModelPathError           a path with no file or folder there
+├── PrecisionNotFoundError       the model is there, this precision is not
+├── AmbiguousModelError          several files answer to the name
+├── CatalogueError               the curated entries are faulty (every fault at once)
+├── StoreError                   the data folder cannot be read or written
+│   ├── ManifestError            a damaged geniex.json
+│   └── StoreBusyError           another process holds the model
+├── GGUFError                    a file that is not a usable GGUF
+│   └── IncompleteShardsError    a split model with parts missing
+├── HubError                     the hub did not give what was asked
+│   ├── HubAuthError  HubNotFoundError  HubRateLimitError  HubOfflineError
+├── TransferError                bytes that did not arrive
+│   └── ChecksumError            bytes that arrived wrong
+├── DiskSpaceError               not enough room
+├── NoRuntimeError               no runtime fits (with every refusal)
+├── RuntimeNotInstalledError     the runtime's package is missing
+├── LoadError                    a model that does not load
+├── ContextLengthError           a prompt longer than the context
+├── TemplateError                the model's chat template refused the messages
+└── GenerationError              decoding failed
 """
 
 from collections.abc import Sequence

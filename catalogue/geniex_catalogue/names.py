@@ -15,9 +15,9 @@
   an alias replaces the alias's own.
 * Around the whole, its parts and the colon, spaces, surrounding quotes and leading or trailing
   slashes do not count. Addresses from a browser are names too: see `addresses`.
-* Text that begins with `/`, `./`, `../`, `~`, a drive (`C:`) or `\\\\`, or ends with `.gguf` but has
-  no colon, is a path, never a name (but `/org/repo` is a name with a stray slash if
-  there is no folder `/org`). `local_path` finds what exists, and goes first.
+* Text that begins with `/`, `./`, `../`, `~`, a drive (`C:`) or `\\\\`, or that ends with `.gguf`
+  and has no colon, is a path, never a name (but `/org/repo` is a name with a stray slash if there
+  is no folder `/org`). `local_path` finds what exists, and goes first.
 """
 
 import re
