@@ -1,9 +1,9 @@
 """GBNF grammars of our own."""
 
-# any JSON object or array; at most one line of white space between its parts, so that a model
+# any JSON object; at most one line of white space between its parts, so that a model
 # cannot fill its budget with blanks
 JSON_GRAMMAR = r"""
-root   ::= object | array
+root   ::= object
 value  ::= object | array | string | number | "true" | "false" | "null"
 object ::= "{" space ( member ( "," space member )* )? "}" space
 member ::= string space ":" space value space

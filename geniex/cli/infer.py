@@ -84,7 +84,7 @@ def infer(
         str | None, typer.Option("--grammar-string", help="The same, as text")
     ] = None,
     enable_json: Annotated[
-        bool, typer.Option("--enable-json", help="The answer must be a JSON object or array")
+        bool, typer.Option("--enable-json", help="The answer must be a JSON object")
     ] = False,
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", min=-1, help="-1 is until the context is full")

@@ -18,6 +18,7 @@ from geniex.cli.errors import INTERRUPTED
 
 T = TypeVar("T")
 STEP = 0.05  # seconds between two looks at a background call: within what feels like at once
+GRACE = 0.5  # seconds that an interrupted call gets to end in order
 
 
 class _State:
@@ -58,27 +59,28 @@ def left_running() -> bool:
 def in_background(call: Callable[[], T], on_interrupt: Callable[[], None] | None = None) -> T:
     """Run a call that may stay long in native code, and be open to Ctrl-C meanwhile.
 
-    `on_interrupt` asks the call to give up; it is left running if it does not within a second.
+    `on_interrupt` asks the call to give up; it is left running if it does not do so soon.
     """
     results: list[T] = []
     errors: list[BaseException] = []
+    ended = threading.Event()
 
     def work() -> None:
         try:
             results.append(call())
         except BaseException as exc:  # carried over to the thread that waits
             errors.append(exc)
+        ended.set()
 
-    thread = threading.Thread(target=work, name="geniex-background", daemon=True)
-    thread.start()
+    threading.Thread(target=work, name="geniex-background", daemon=True).start()
     try:
-        while thread.is_alive():
-            thread.join(STEP)
+        # not Thread.join: in Python 3.11 an interrupted join takes the thread for ended
+        while not ended.wait(STEP):
+            pass
     except BaseException:
         if on_interrupt is not None:
             on_interrupt()
-            thread.join(1.0)
-        if thread.is_alive():
+        if not ended.wait(GRACE):
             _State.background += 1
         raise
     if errors:

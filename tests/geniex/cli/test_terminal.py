@@ -13,6 +13,7 @@ import pytest
 if sys.platform == "win32":
     pytest.skip("needs a pseudo terminal", allow_module_level=True)
 
+from tests.hubserver import HubServer
 from tests.terminal import Terminal, python, terminal
 
 
@@ -49,6 +50,17 @@ def test_ctrl_c_ends_it_within_a_second(data_dir: Path, scenario: str, sign: str
         assert shown.raw.rfind("\x1b[?25h") > shown.raw.rfind("\x1b[?25l"), "the cursor is there"
 
 
+def test_a_second_ctrl_c_waits_for_nothing(data_dir: Path) -> None:
+    with terminal(*scripted("deaf-load", "infer", "-p", "hi")) as shown:
+        shown.wait_for("loading model")
+        shown.type("\x03")
+        shown.look(0.1)
+        shown.type("\x03")
+        code, seconds = shown.leave()
+        assert code == 130 and seconds < 0.35
+        assert shown.settings() == shown.before
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_leaves_the_terminal_as_found(
     data_dir: Path, number: signal.Signals, code: int
@@ -64,6 +76,23 @@ def test_a_signal_leaves_the_terminal_as_found(
             code = 0
         assert shown.leave()[0] == code
         assert shown.settings() == shown.before
+
+
+def test_ctrl_c_in_a_pull_keeps_what_has_arrived(
+    data_dir: Path, hub: HubServer, tiny_chat: Path
+) -> None:
+    hub.add("org/repo", {"model-Q8_0.gguf": tiny_chat.read_bytes()})
+    hub.pace = 500_000
+    with terminal(*python("geniex", "pull", "org/repo")) as shown:
+        shown.wait_for("kB/s")
+        shown.type("\x03")
+        code, seconds = shown.leave()
+        assert code == 130 and seconds < 1.0
+        assert "what has arrived is kept" in shown.text
+        assert shown.settings() == shown.before
+    with terminal(*python("geniex", "list", "--all")) as shown:
+        assert shown.leave()[0] == 0
+        assert "partial" in shown.text
 
 
 def test_questions_are_asked(data_dir: Path) -> None:

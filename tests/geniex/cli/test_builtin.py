@@ -1,0 +1,99 @@
+"""`geniex infer` for real: llama.cpp and the built-in pair, by every way in."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cliharness import Cli
+from tests.terminal import ROOT, environment
+
+QUESTION = "What is the capital of France?"
+ANSWER = "The capital of France is Paris.\n"
+
+
+@pytest.fixture(scope="module")
+def shared_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One data folder for all, so that the self-test of llama.cpp runs once."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(autouse=True)
+def _here(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENIEX_DATADIR", str(shared_data))
+
+
+def test_every_way_in_gives_the_same_text(cli: Cli, tiny_chat: Path, tmp_path: Path) -> None:
+    greedy = ("--temperature", "0", "-q")
+    file = tmp_path / "question"
+    file.write_text(QUESTION)
+    imported = cli("pull", "local/tiny", "--local-path", str(tiny_chat), "--link")
+    assert imported.code == 0
+    for result in (
+        cli("infer", "-p", QUESTION, *greedy),
+        cli("infer", "tiny-chat", "-p", QUESTION, *greedy),
+        cli("infer", str(tiny_chat), "-p", QUESTION, *greedy),
+        cli("infer", "local/tiny", "-p", QUESTION, *greedy),
+        cli("infer", *greedy, stdin=QUESTION.encode()),
+        cli("infer", "-p", "-", *greedy, stdin=QUESTION.encode()),
+        cli("infer", "-i", str(file), *greedy),
+    ):
+        assert (result.code, result.out, result.err) == (0, ANSWER, "")
+    assert cli("infer", "-p", QUESTION, "--temperature", "0", "--json").json["answer"] == (
+        ANSWER.strip()
+    )
+
+
+def test_the_second_turn_uses_the_first(cli: Cli) -> None:
+    found = cli("infer", "-p", QUESTION, "-p", "What is 2 plus 3?", "--temperature", "0", "--json")
+    usage = found.json["turns"][1]["usage"]
+    assert usage["cached_tokens"] > 0
+    assert usage["cached_tokens"] + usage["prefilled_tokens"] == usage["prompt_tokens"]
+    assert found.json["answer"] == "2 plus 3 is 5."
+
+
+def test_json_is_json(cli: Cli) -> None:
+    for seed in ("1", "2", "3"):
+        flags = ("--enable-json", "--seed", seed, "--max-tokens", "400", "--json")
+        found = cli("infer", "-p", "Give me an object", *flags).json
+        if found["finish_reason"] == "stop":
+            assert isinstance(json.loads(found["answer"]), dict)
+        else:
+            assert found["answer"].startswith("{")
+
+
+def test_a_seed_repeats(cli: Cli) -> None:
+    def told(seed: str) -> str:
+        return cli("infer", "-p", "Tell me a story.", "--temperature", "1", "--seed", seed).out
+
+    assert told("7") == told("7")
+    assert len({told(seed) for seed in ("1", "2", "3", "4")}) > 1
+
+
+def test_a_context_that_is_too_short(cli: Cli) -> None:
+    result = cli("infer", "-p", "word " * 500, "--nctx", "256")
+    assert (result.code, result.out) == (1, "")
+    assert "context_length_exceeded" in result.err and "--nctx" in result.err
+
+
+def test_as_a_process(shared_data: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "geniex", "infer", "-p", QUESTION, "--temperature", "0"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd=ROOT,
+        env=environment(),
+        check=False,
+    )
+    assert (done.returncode, done.stdout.decode()) == (0, ANSWER)
+    labels = [line.split(":")[0] for line in done.stderr.decode().splitlines() if line]
+    assert labels[0] == "total time" and labels[-1] == "stop reason"
+
+
+def test_devices_and_doctor_look_for_real(cli: Cli) -> None:
+    assert cli("devices").code == 0
+    found = cli("doctor", "--json").json
+    assert found["plan"]["needed_memory"] < found["plan"]["available_memory"]
+    assert any(probe["probe"] == "extra buffers" for probe in found["machine"]["probes"])

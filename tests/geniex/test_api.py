@@ -1,0 +1,83 @@
+"""The Python API, on the built-in model."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import geniex
+from tests.terminal import environment
+
+QUESTION = "What is the capital of France?"
+ANSWER = "The capital of France is Paris."
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[geniex.Model]:
+    with geniex.load("geniex/tiny-chat", data_dir=tmp_path_factory.mktemp("data")) as made:
+        yield made
+
+
+def test_an_answer(model: geniex.Model) -> None:
+    answer = model.chat(QUESTION, temperature=0)
+    assert str(answer) == answer.content == ANSWER
+    assert answer.finish_reason == "stop" and answer.profile.generated_tokens > 1
+    assert model.name == "geniex/tiny-chat:Q8_0"
+
+
+def test_pieces(model: geniex.Model) -> None:
+    pieces = list(model.stream(QUESTION, temperature=0))
+    assert len(pieces) > 1 and "".join(pieces) == ANSWER
+
+
+def test_a_chat_and_its_options(model: geniex.Model) -> None:
+    chat = [
+        {"role": "system", "content": "You are a helpful assistant."},
+        {"role": "user", "content": QUESTION},
+        {"role": "assistant", "content": ANSWER},
+        {"role": "user", "content": "What is 2 plus 3?"},
+    ]
+    assert str(model.chat(chat, temperature=0)) == "2 plus 3 is 5."
+    assert str(model.chat(QUESTION, temperature=0, stop=[" is"])) == "The capital of France"
+    assert model.chat(QUESTION, temperature=0, max_tokens=3).finish_reason == "length"
+    thought = model.chat("What is 12 plus 6?", temperature=0, think=True)
+    assert "18" in thought.content and thought.reasoning
+
+
+def test_a_stream_that_is_left_frees_the_model(model: geniex.Model) -> None:
+    for _ in model.stream("Tell me a story.", temperature=0):
+        break
+    assert str(model.chat(QUESTION, temperature=0)) == ANSWER
+
+
+def test_the_cache_changes_speed_alone(model: geniex.Model, tmp_path: Path) -> None:
+    first = model.chat("Tell me a story.", temperature=0)
+    again = model.chat("Tell me a story.", temperature=0)
+    assert again.profile.cached_tokens == again.profile.prompt_tokens - 1
+    assert again.content == first.content
+
+
+def test_two_models_at_once(model: geniex.Model, tmp_path: Path) -> None:
+    with geniex.load(data_dir=tmp_path, nctx=256) as other:
+        assert str(other.chat(QUESTION, temperature=0)) == ANSWER
+    assert str(model.chat(QUESTION, temperature=0)) == ANSWER
+
+
+def test_errors_are_of_one_tree(model: geniex.Model, tmp_path: Path) -> None:
+    with pytest.raises(geniex.GenieXError, match="org/none"):
+        geniex.load("org/none", data_dir=tmp_path)
+    with pytest.raises(geniex.GenieXError):
+        model.chat([{"content": "nobody said this"}])
+
+
+def test_the_names_are_there_and_load_late() -> None:
+    assert all(getattr(geniex, name) for name in geniex.__all__)
+    with pytest.raises(AttributeError, match="nonsense"):
+        geniex.nonsense  # noqa: B018
+    script = "import geniex, sys; print(len([n for n in sys.modules if n.startswith('geniex')]))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, env=environment(), check=True
+    )
+    assert done.stdout.strip() == b"1"
