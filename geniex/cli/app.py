@@ -98,7 +98,6 @@ def main() -> None:
 
 def _code_of(exc: SystemExit) -> int:
     if isinstance(exc.__context__, BrokenPipeError):
-        discard_stdout()
         return BROKEN_PIPE
     return exc.code if isinstance(exc.code, int) else 0
 

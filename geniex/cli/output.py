@@ -118,7 +118,6 @@ class Output:
             stream.write(text)
             stream.flush()
         except BrokenPipeError:
-            discard_stdout()
             raise OutputClosedError from None
 
 

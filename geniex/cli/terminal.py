@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from geniex.cli.errors import INTERRUPTED
 
@@ -24,12 +24,12 @@ GRACE = 0.5  # seconds that an interrupted call gets to end in order
 class _State:
     pending = False  # a Ctrl-C is on its way up the stack
     background = 0  # native calls that were left running
-    attributes: list[Any] | None = None  # the terminal as we found it
+    found: list[Any] | None = None  # the terminal's attributes before we changed them
 
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Handle signals and give the terminal back as it was found."""
+    """Handle signals, and give the terminal back as it was found."""
     previous = {}
     if threading.current_thread() is threading.main_thread():
         previous = {
@@ -37,11 +37,10 @@ def guarded() -> Iterator[None]:
             signal.SIGTERM: signal.signal(signal.SIGTERM, _on_terminate),
         }
     _State.pending = False
-    _State.attributes = _terminal_attributes()
     try:
         yield
     finally:
-        restore()
+        _give_back()
         for number, handler in previous.items():
             signal.signal(number, handler)
 
@@ -88,54 +87,52 @@ def in_background(call: Callable[[], T], on_interrupt: Callable[[], None] | None
     return results[0]
 
 
-def restore() -> None:
-    """Give the terminal back: its line discipline, its cursor, plain paste, no colour."""
-    if _State.attributes is None:
-        return
-    import termios
-
-    try:
-        termios.tcsetattr(sys.__stdin__.fileno(), termios.TCSANOW, _State.attributes)  # type: ignore[union-attr]
-    except (termios.error, OSError, ValueError):
-        return  # the terminal is gone
-    if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        os.write(sys.stderr.fileno(), b"\x1b[?25h\x1b[?2004l\x1b[0m")
-
-
 def hush() -> None:
     """Do not show what is typed while nobody asks; it is kept for who asks next.
 
-    `guarded` gives the terminal back.
+    `guarded` gives the terminal back. Does nothing where there is no POSIX terminal.
     """
-    if _State.attributes is None:
+    if sys.platform == "win32" or sys.__stdin__ is None:
         return
     import termios
 
-    attributes = termios.tcgetattr(sys.__stdin__.fileno())  # type: ignore[union-attr]
-    attributes[0] &= ~termios.ICRNL  # or Enter would reach the line editor as Ctrl-J
-    attributes[3] &= ~(termios.ECHO | termios.ICANON)
-    termios.tcsetattr(sys.__stdin__.fileno(), termios.TCSANOW, attributes)  # type: ignore[union-attr]
+    try:
+        _State.found = termios.tcgetattr(sys.__stdin__)
+    except (termios.error, ValueError):
+        return
+    quiet = termios.tcgetattr(sys.__stdin__)
+    quiet[0] &= ~termios.ICRNL  # or Enter would reach the line editor as Ctrl-J
+    quiet[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(sys.__stdin__, termios.TCSANOW, quiet)
 
 
-def _terminal_attributes() -> list[Any] | None:
-    if sys.platform == "win32" or sys.__stdin__ is None:
-        return None
+def _give_back() -> None:
+    # only what was taken: a job in the background is stopped by the kernel for touching this
+    if sys.platform == "win32" or _State.found is None or sys.__stdin__ is None:
+        return
     import termios
 
+    found, _State.found = _State.found, None
     try:
-        return termios.tcgetattr(sys.__stdin__.fileno())
-    except (termios.error, OSError, ValueError):
-        return None
+        termios.tcsetattr(sys.__stdin__, termios.TCSANOW, found)
+    except (termios.error, ValueError):
+        return  # the terminal is gone
+
+
+def _end_at_once(code: int) -> NoReturn:
+    """Leave without any clean-up but that of the terminal: cursor, colour, plain paste."""
+    _give_back()
+    if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        os.write(2, b"\x1b[?25h\x1b[?2004l\x1b[0m\r\n")
+    os._exit(code)
 
 
 def _on_interrupt(number: int, frame: FrameType | None) -> None:
     if _State.pending:
-        restore()
-        os._exit(INTERRUPTED)
+        _end_at_once(INTERRUPTED)
     _State.pending = True
     raise KeyboardInterrupt
 
 
 def _on_terminate(number: int, frame: FrameType | None) -> None:
-    restore()
-    os._exit(128 + number)
+    _end_at_once(128 + number)
