@@ -1,10 +1,12 @@
 """What a folder on this machine holds: GGUF files with their headers, or a compiled bundle."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from geniex_catalogue.errors import GGUFError, IncompleteShardsError, StoreError
+from geniex_catalogue.errors import GGUFError, IncompleteShardsError, UsageError
 from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.precision import DEFAULT, label_of
@@ -54,6 +56,18 @@ class Folder:
         return self.path.joinpath(*file.name.split("/"))
 
 
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn the system's refusals to read around `path` into UsageError."""
+    try:
+        yield
+    except OSError as exc:
+        raise UsageError(
+            f"`{exc.filename or path}` cannot be read: {exc.strerror or exc}",
+            hint="check its permissions",
+        ) from exc
+
+
 def is_bundle(folder: Path) -> bool:
     """Whether a folder is a compiled bundle for the Snapdragon NPU."""
     facts = any((folder / name).is_file() for name in (BUNDLE_FACTS, BUNDLE_CONFIG))
@@ -95,21 +109,17 @@ def parse_facts(data: bytes) -> BundleFacts:
 
 
 def scan(folder: Path) -> Folder:
-    """Read a folder, the headers of its GGUFs included. Raises StoreError when it is unreadable."""
+    """Read a folder, the headers of its GGUFs included. Raises OSError."""
     files: list[ModelFile] = []
     damaged: list[GGUFError] = []
-    try:
-        paths = sorted({*folder.glob("*"), *folder.glob("*/*")})
-        for path in paths:
-            # what is no regular file plays no part; a link counts as what it leads to
-            if path.is_file():
-                name = path.relative_to(folder).as_posix()
-                try:
-                    files.append(_model_file(path, name))
-                except GGUFError as exc:
-                    damaged.append(exc)
-    except OSError as exc:
-        raise StoreError(f"folder `{folder}` cannot be read: {exc.strerror or exc}") from exc
+    for path in sorted({*folder.glob("*"), *folder.glob("*/*")}):
+        # what is no regular file plays no part; a link counts as what it leads to
+        if path.is_file():
+            name = path.relative_to(folder).as_posix()
+            try:
+                files.append(_model_file(path, name))
+            except GGUFError as exc:
+                damaged.append(exc)
     return Folder(folder, tuple(files), tuple(damaged))
 
 
@@ -128,7 +138,7 @@ def whole_set(path: Path) -> tuple[Folder, Variant]:
     """The variant that a GGUF file is, or is a part of, in its folder; links are kept.
 
     A file that says it is whole stands for itself, whatever lies beside it. Raises GGUFError,
-    IncompleteShardsError.
+    IncompleteShardsError, OSError.
     """
     header = read_header(path)
     files = [ModelFile(path.name, header.file_size, header=header)]

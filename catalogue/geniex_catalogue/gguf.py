@@ -319,7 +319,7 @@ def join_shards(headers: Iterable[GGUFHeader]) -> GGUFHeader:
 def tokens_digest(path: Path, header: GGUFHeader) -> str | None:
     """SHA-256 of the vocabulary's bytes, to compare two models' tokens; None without one.
 
-    `path` is the file that `header` was read from (of shards, the first).
+    `path` is the file that `header` was read from (of shards, the first). Raises GGUFError.
     """
     tokens = header.metadata.get("tokenizer.ggml.tokens")
     if not isinstance(tokens, ArrayInfo):
@@ -328,10 +328,13 @@ def tokens_digest(path: Path, header: GGUFHeader) -> str | None:
     import hashlib
 
     digest = hashlib.sha256()
-    with path.open("rb") as file:
-        file.seek(tokens.start)
-        left = tokens.end - tokens.start
-        while left > 0 and (piece := file.read(min(left, 1 << 20))):
-            digest.update(piece)
-            left -= len(piece)
+    try:
+        with path.open("rb") as file:
+            file.seek(tokens.start)
+            left = tokens.end - tokens.start
+            while left > 0 and (piece := file.read(min(left, 1 << 20))):
+                digest.update(piece)
+                left -= len(piece)
+    except OSError as exc:
+        raise _unreadable(str(path), exc) from exc
     return digest.hexdigest()

@@ -15,7 +15,7 @@ from geniex_catalogue.errors import (
     StoreError,
 )
 from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group
-from geniex_catalogue.folder import Folder, bundle_facts, is_bundle, scan, whole_set
+from geniex_catalogue.folder import Folder, bundle_facts, is_bundle, readable, scan, whole_set
 from geniex_catalogue.gguf import GGUFHeader, join_shards, read_header
 from geniex_catalogue.manifest import FileRecord
 from geniex_catalogue.names import ModelRef
@@ -67,11 +67,12 @@ def resolve(text: str, store: Store, use: Use = "model") -> ResolvedModel | Pull
     `use` is what it is wanted for: a draft is refused as a model. Headers are read, weights are
     not. Raises ModelRefError, ModelNotFoundError (ModelPathError), PrecisionNotFoundError,
     AmbiguousModelError, GGUFError (IncompleteShardsError), LoadError for files that are no such
-    thing, and StoreError for a damaged model.
+    thing, UsageError for what cannot be read, and StoreError for a damaged model.
     """
     path = names.local_path(text)
     if path is not None:
-        return _from_path(path, text, use)
+        with readable(path):
+            return _from_path(path, text, use)
     ref = names.parse(text, catalogue().aliases)
     stored = store.find(ref)
     if stored is not None and (found := _from_store(stored, ref, use)):
@@ -176,11 +177,9 @@ def _checked_headers(
 def _bundle(
     name: str, ref: ModelRef | None, folder: Path, label: str | None, files: tuple[Path, ...] = ()
 ) -> ResolvedModel:
-    try:
+    with readable(folder):
         found = files or tuple(sorted(path for path in folder.iterdir() if path.is_file()))
         size = sum(path.stat().st_size for path in found)
-    except OSError as exc:
-        raise StoreError(f"folder `{folder}` cannot be read: {exc.strerror or exc}") from exc
     return ResolvedModel(name, ref, "qairt", folder, found, label, size)
 
 

@@ -13,6 +13,7 @@ from geniex_catalogue.manifest import (
     INFLIGHT,
     LOCK,
     MANIFEST,
+    FileRecord,
     Manifest,
     check_file_name,
 )
@@ -95,7 +96,7 @@ class Store:
         if there is not None and there.models:
             _require_same_kind(there, manifest)
         earlier = _read(inflight / MANIFEST)
-        staged = earlier.merged(manifest) if earlier is not None else manifest
+        staged = _merged(earlier, manifest) if earlier is not None else manifest
         try:
             inflight.mkdir(parents=True, exist_ok=True)
             durable.write(inflight / MANIFEST, staged.to_json().encode())
@@ -191,9 +192,7 @@ class Store:
                 continue
             text = problem(model.folder, record)
             if text is None and record.sha256 is not None:
-                digest = _sha256(model.path(record), progress)
-                if digest != record.sha256.lower():
-                    text = f"`{record.name}` has the sha256 {digest}, {record.sha256} expected"
+                text = _wrong_hash(model.path(record), record, progress)
             if text is not None:
                 found.append(text)
         return tuple(found)
@@ -327,14 +326,23 @@ def _folders(folder: Path) -> list[Path]:
         ) from exc
 
 
-def _sha256(path: Path, progress: Callable[[str, int], None] | None) -> str:
+def _wrong_hash(
+    path: Path, record: FileRecord, progress: Callable[[str, int], None] | None
+) -> str | None:
+    """What is wrong with a file's content, by its known sha256."""
     # imported here: only a check needs it, and every command would pay
     import hashlib
 
     digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-            if progress is not None:
-                progress(path.name, len(piece))
-    return digest.hexdigest()
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(1 << 20):
+                digest.update(piece)
+                if progress is not None:
+                    progress(record.name, len(piece))
+    except OSError as exc:
+        return f"`{record.name}` cannot be read: {exc.strerror or exc}"
+    found, known = digest.hexdigest(), (record.sha256 or "").lower()
+    if found == known:
+        return None
+    return f"`{record.name}` has the sha256 {found}, {known} expected"

@@ -16,6 +16,7 @@ from geniex_catalogue.errors import (
     ModelPathError,
     PrecisionNotFoundError,
     StoreError,
+    UsageError,
 )
 from geniex_catalogue.hubs.localfs import import_path
 from geniex_catalogue.names import ModelRef
@@ -229,6 +230,22 @@ def test_a_zip_says_how_to_import_it(tmp_path: Path, store: Store) -> None:
     with pytest.raises(GGUFError, match="zip") as caught:
         resolve(str(tmp_path / "b.zip"), store)
     assert "--local-path" in str(caught.value.hint)
+
+
+def test_a_folder_that_cannot_be_read(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "f", m=small())
+
+    def refuse(path: Path, pattern: str) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "glob", refuse)
+    with pytest.raises(UsageError, match="Permission denied") as caught:
+        resolve(str(folder) + "/", store)
+    assert str(folder) in caught.value.message
+    with pytest.raises(UsageError, match="Permission denied"):
+        import_path(ModelRef("a", "b"), folder, store)
 
 
 def test_an_empty_folder(tmp_path: Path, store: Store) -> None:

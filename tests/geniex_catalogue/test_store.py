@@ -88,9 +88,8 @@ def test_the_same_name_goes_before_another_case(store: Store) -> None:
     other.mkdir()
     (other / "geniex.json").write_text(manifest("b.gguf").to_json())
     (other / "b.gguf").write_bytes(b"x" * 10)
-    found = store.find(ModelRef("org", "REPO"))
-    assert found is not None
-    assert found.folder == other
+    assert store.folder(ModelRef("org", "REPO")) == other
+    assert store.folder(REF) == store.models / "org" / "repo"
 
 
 def test_a_second_precision_joins_the_first(store: Store) -> None:
@@ -140,6 +139,14 @@ def test_another_pull_keeps_what_has_arrived(store: Store) -> None:
     assert tree(folder) == {"geniex.json", "b.gguf.partial", "b.gguf.partial.json"}
     publish(store, "b.gguf", label="Q8_0")
     assert not folder.exists()
+
+
+def test_a_new_try_replaces_what_the_earlier_one_was_about(store: Store) -> None:
+    with store.lock(REF):
+        store.stage(REF, manifest("old-00001-of-00002.gguf", "old-00002-of-00002.gguf"))
+        folder = store.stage(REF, manifest("new.gguf"))
+    staged = json.loads((folder / "geniex.json").read_text())
+    assert (staged["ModelFile"]["Q4_0"]["Name"], staged["ExtraFiles"]) == ("new.gguf", [])
 
 
 def test_unstage_forgets_what_never_arrived(store: Store) -> None:
@@ -217,16 +224,18 @@ def test_removing_a_precision_takes_its_shards(store: Store) -> None:
 
 
 def test_removing_keeps_files_that_another_precision_uses(store: Store) -> None:
-    shared = FileRecord("shared.gguf", 10)
+    shared = FileRecord("shared.gguf", 10, precision="Q4_0")
     both = Manifest(REF.name, "gguf", {"Q4_0": FileRecord("a.gguf", 10), "Q8_0": shared}, (shared,))
     with store.lock(REF):
         folder = store.stage(REF, both)
-        for name in ("a.gguf", "shared.gguf"):
-            (folder / name).write_bytes(b"x" * 10)
         staged = {name: folder / name for name in ("a.gguf", "shared.gguf")}
-        store.publish(REF, both, staged)
+        for path in staged.values():
+            path.write_bytes(b"x" * 10)
+        model = store.publish(REF, both, staged)
+    assert len(model.records("Q4_0")) == 2
     assert store.remove(REF.with_precision("Q4_0")) == 10
     assert "shared.gguf" in tree(store.folder(REF))
+    assert store.list()[0].precisions == ("Q8_0",)
 
 
 def test_removing_by_file_name(store: Store) -> None:

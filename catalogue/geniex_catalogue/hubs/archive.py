@@ -23,12 +23,11 @@ _BLOCK = 1 << 20
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is a zip, by its first bytes or its name. Raises UsageError (unreadable)."""
-    try:
-        with path.open("rb") as file:
-            return file.read(4) in _MAGIC or path.suffix.lower() == ".zip"
-    except OSError as exc:
-        raise UsageError(f"`{path}` cannot be read: {exc.strerror or exc}") from exc
+    """Whether a file is a zip, by its first bytes or its name. Raises OSError."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) in _MAGIC or path.suffix.lower() == ".zip"
 
 
 class Archive:

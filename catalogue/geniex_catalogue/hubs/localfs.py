@@ -14,6 +14,7 @@ from geniex_catalogue.folder import (
     bundle_facts,
     is_bundle,
     parse_facts,
+    readable,
     scan,
     whole_set,
 )
@@ -58,9 +59,11 @@ def import_path(
     UsageError (no model there, or not in this mode), GGUFError, IncompleteShardsError,
     PrecisionNotFoundError, LoadError, ManifestError, DiskSpaceError, StoreError.
     """
-    if not path.exists():
-        raise ModelPathError(str(path))
-    if not path.is_dir() and is_archive(path):
+    with readable(path):
+        if not path.exists():
+            raise ModelPathError(str(path))
+        archived = not path.is_dir() and is_archive(path)
+    if archived:
         if mode != "copy":
             raise UsageError(
                 f"`{path}` is a zip, which has to be unpacked",
@@ -69,7 +72,8 @@ def import_path(
         with Archive(path) as archive:
             manifest = _of_archive(ref, archive)
             return place(ref, store, manifest, archive.extract, progress, on_wait)
-    manifest, sources = _of_folder(ref, path) if path.is_dir() else _of_file(ref, path)
+    with readable(path):
+        manifest, sources = _of_folder(ref, path) if path.is_dir() else _of_file(ref, path)
     if mode == "in_place":
         return _keep(ref, store, manifest, sources, on_wait)
     put = linked(sources) if mode == "link" else copied(sources)
