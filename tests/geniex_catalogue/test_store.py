@@ -238,6 +238,16 @@ def test_removing_keeps_files_that_another_precision_uses(store: Store) -> None:
     assert store.list()[0].precisions == ("Q8_0",)
 
 
+def test_removing_one_of_two_labels_of_the_same_files(store: Store) -> None:
+    folder = theirs(store)
+    document = json.loads((folder / "geniex.json").read_text())
+    document["ModelFile"]["OTHER"] = document["ModelFile"]["Q4_0"]
+    (folder / "geniex.json").write_text(json.dumps(document))
+    assert store.remove(REF.with_precision("Q4_0")) == 0
+    (model,) = store.list()
+    assert (model.precisions, len(model.records("OTHER"))) == (("OTHER",), 2)
+
+
 def test_removing_by_file_name(store: Store) -> None:
     publish(store, "a.gguf")
     publish(store, "b.gguf", label="Q8_0")
