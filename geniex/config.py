@@ -16,6 +16,7 @@ Only flags and variables: `--data-dir` / GENIEX_DATADIR, `--log` / GENIEX_LOG.
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,7 @@ def parse_compute(text: str) -> str:
     if text.lower() in COMPUTE_UNITS:
         return text.lower()
     names = [name.strip() for name in text.split(",")]
-    if not all(name and name.replace("_", "").isalnum() for name in names):
+    if not all(re.fullmatch(r"[A-Za-z0-9_:.]+", name) for name in names):
         raise UsageError(
             f"`{text}` is no compute unit",
             hint=f"use one of {', '.join(COMPUTE_UNITS)}, or the names `geniex devices` shows",

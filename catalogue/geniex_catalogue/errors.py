@@ -28,6 +28,8 @@ GenieXError
 
 from collections.abc import Sequence
 
+from geniex_catalogue.sizes import size_text
+
 _MISSING_SHOWN = 10
 
 
@@ -180,8 +182,8 @@ class DiskSpaceError(GenieXError):
 
     def __init__(self, path: str, needed: int, free: int) -> None:
         super().__init__(
-            f"not enough disk space at `{path}`: needs {needed / 1e9:.2f} GB "
-            f"({needed} bytes), free {free / 1e9:.2f} GB ({free} bytes)",
+            f"not enough disk space at `{path}`: needs {size_text(needed)} "
+            f"({needed} bytes), free {size_text(free)} ({free} bytes)",
             hint="free some space (`geniex list`, `geniex remove`), or choose another `--data-dir`",
         )
         self.path = path

@@ -3,7 +3,8 @@
 import typer
 
 from geniex.cli.options import Yes, settings_of
-from geniex.cli.output import Output, confirm, size_text, waiting_for
+from geniex.cli.output import Output, confirm, waiting_for
+from geniex_catalogue.sizes import size_text
 
 
 def clean(ctx: typer.Context, yes: Yes = False) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from geniex.cli.options import Json, settings_of
-from geniex.cli.output import Output, size_text, table
+from geniex.cli.output import Output, table
+from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
     from geniex_runtimes.contract import HardwareProfile

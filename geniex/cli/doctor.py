@@ -7,8 +7,9 @@ import typer
 
 from geniex.cli import options as shared
 from geniex.cli.devices import machine_json, probes_table
-from geniex.cli.output import Output, size_text, table
+from geniex.cli.output import Output, table
 from geniex_catalogue.errors import NoRuntimeError
+from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
     from geniex_runtimes.contract import Plan

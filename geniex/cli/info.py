@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from geniex.cli.options import Json, ModelArgument, settings_of
-from geniex.cli.output import Output, size_text, table
+from geniex.cli.output import Output, table
 from geniex_catalogue.errors import NoRuntimeError
+from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
     from geniex.config import Settings

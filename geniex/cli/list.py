@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from geniex.cli.options import Json, settings_of
-from geniex.cli.output import Output, size_text, table
+from geniex.cli.output import Output, table
+from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
     from geniex_catalogue.stored import StoredModel

@@ -179,16 +179,6 @@ def _printable(text: str) -> str:
     return text.translate(_CONTROL)
 
 
-def size_text(size: int) -> str:
-    """Bytes for a person, in binary units."""
-    amount = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"
-
-
 def table(rows: Sequence[tuple[str, ...]]) -> str:
     """Rows as columns two spaces apart, the first row being the head."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from geniex.cli.output import Output, has_colour, size_text
+from geniex.cli.output import Output, has_colour
+from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

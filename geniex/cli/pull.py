@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from geniex.cli import options as shared
-from geniex.cli.output import Output, confirm, is_terminal, size_text, waiting_for
+from geniex.cli.output import Output, confirm, is_terminal, waiting_for
 from geniex_catalogue.errors import UsageError
+from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
     from geniex.config import Settings

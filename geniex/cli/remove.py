@@ -6,8 +6,9 @@ import typer
 
 from geniex.cli.errors import tell
 from geniex.cli.options import Yes, complete_models, settings_of
-from geniex.cli.output import Output, confirm, size_text, waiting_for
+from geniex.cli.output import Output, confirm, waiting_for
 from geniex_catalogue.errors import GenieXError
+from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
     from geniex_catalogue.names import ModelRef

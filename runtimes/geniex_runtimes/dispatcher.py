@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from geniex_catalogue.errors import NoRuntimeError, UsageError
 from geniex_catalogue.resolver import ResolvedModel
+from geniex_catalogue.sizes import size_text
 from geniex_runtimes import compute, memory
 from geniex_runtimes.contract import (
     Availability,
@@ -182,7 +183,7 @@ def _prefer(case: _Case, unit: ComputeUnit, devices: Sequence[Device], needed: i
     room = compute.total(devices, compute.room)
     if not room or needed <= room:
         return
-    reason = f"the model needs {_gb(needed)}, {_names(devices)} can take {_gb(room)}"
+    reason = f"the model needs {size_text(needed)}, {_names(devices)} can take {size_text(room)}"
     if htp:
         sessions = math.ceil(needed / compute.HTP_SESSION)
         raise _Refused(f"{reason}; GGML_HEXAGON_DEVICES={sessions} opens enough sessions")
@@ -233,13 +234,15 @@ def _possible(
     weights = round(need.weights * share)
     if weights > total:
         more = _partly(case.model, unit, total / need.total) if unit == "gpu" else ""
-        raise _Refused(f"the weights alone are {_gb(weights)}, the memory is {_gb(total)}{more}")
+        raise _Refused(
+            f"the weights alone are {size_text(weights)}, the memory is {size_text(total)}{more}"
+        )
     needed = round(need.total * share)
     if needed > total and case.wish.context_length is not None:
         fits = memory.largest_context(case.model, round(total / share))
         raise _Refused(
-            f"a context of {case.wish.context_length} tokens needs {_gb(needed)}, the memory is "
-            f"{_gb(total)}; `--nctx {fits}` would fit"
+            f"a context of {case.wish.context_length} tokens needs {size_text(needed)}, the "
+            f"memory is {size_text(total)}; `--nctx {fits}` would fit"
         )
 
 
@@ -267,8 +270,8 @@ def _explained(
         notes.append(f"the model was trained for {trained} tokens: beyond them answers get worse")
     if found.needed_memory > found.available_memory > 0:
         notes.append(
-            f"about {_gb(found.needed_memory)} are needed and {_gb(found.available_memory)} are "
-            "free: this may be very slow"
+            f"about {size_text(found.needed_memory)} are needed and "
+            f"{size_text(found.available_memory)} are free: this may be very slow"
         )
     if any(name.startswith("HTP") for name in found.devices) and not _htp_runs(
         case.model.precision
@@ -292,7 +295,3 @@ def _context_reason(asked: int | None, context: int, trained: int | None) -> str
 
 def _names(devices: Sequence[Device]) -> str:
     return " + ".join(device.name for device in devices)
-
-
-def _gb(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"

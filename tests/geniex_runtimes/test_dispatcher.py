@@ -175,12 +175,16 @@ def test_plan(
             model(9 * GB),
             GAMER,
             Wish(compute="gpu"),
-            ["9.0 GB", "8.0 GB", "`--compute gpu --ngl"],
+            ["8.4 GiB", "7.5 GiB", "`--compute gpu --ngl"],
             id="too-big-for-the-card",
         ),
-        pytest.param(model(9 * GB), SMALL, Wish(), ["9.0 GB", "4.0 GB"], id="too-big-for-all"),
+        pytest.param(model(9 * GB), SMALL, Wish(), ["8.4 GiB", "3.7 GiB"], id="too-big-for-all"),
         pytest.param(
-            model(), SMALL, Wish(context_length=32768), ["5.3 GB", "4.0 GB", "--nctx"], id="context"
+            model(),
+            SMALL,
+            Wish(context_length=32768),
+            ["5.0 GiB", "3.7 GiB", "--nctx"],
+            id="context",
         ),
         pytest.param(
             model(format="qairt", bare=True),

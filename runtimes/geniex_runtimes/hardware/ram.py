@@ -1,5 +1,6 @@
 """How much memory there is for models, container limits included."""
 
+from geniex_catalogue.sizes import size_text
 from geniex_runtimes.contract import ProbeResult
 from geniex_runtimes.hardware import cgroup
 from geniex_runtimes.hardware.sources import Sources
@@ -16,6 +17,4 @@ def probe(sources: Sources, limits: cgroup.Limits) -> tuple[tuple[int, int], Pro
         total = limits.memory
         free = min(free, max(0, limits.memory - limits.memory_used))
         note = ", limited by the container"
-    return (total, free), ProbeResult(
-        "memory", f"{total / 1e9:.1f} GB, {free / 1e9:.1f} GB free{note}"
-    )
+    return (total, free), ProbeResult("memory", f"{size_text(total)}, {size_text(free)} free{note}")

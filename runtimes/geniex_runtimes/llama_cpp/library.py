@@ -20,6 +20,8 @@ from geniex_catalogue.errors import RuntimeNotInstalledError
 
 log = logging.getLogger("geniex.llama_cpp")
 
+SPIN_COUNT = "1000"  # the fewest that are as fast as any on an idle machine (docs/threads.md)
+
 # a library does not write to the terminal unless its user sets logging up
 logging.getLogger("geniex").addHandler(logging.NullHandler())
 
@@ -118,6 +120,7 @@ def load() -> Library:
 
 @functools.cache
 def _load() -> Library:
+    _bound_spinning()
     try:
         from llama_cpp import llama_cpp as api
         from llama_cpp import llama_cpp_ext as ext
@@ -132,3 +135,13 @@ def _load() -> Library:
             hint="reinstall it: `pip install --force-reinstall --no-cache-dir llama-cpp-python`",
         ) from exc
     return Library(api, ext)
+
+
+def _bound_spinning() -> None:
+    """Make GNU OpenMP's threads sleep after a short spin, unless the user has said otherwise.
+
+    By default they spin so long that decoding collapses beside another busy program. OpenMP reads
+    the variable once, when its library is loaded.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)

@@ -102,12 +102,6 @@ class LlamaCppModel:
             flash_attention=options.compute in ("cpu", "npu"),
         )
         self._context = Context(native, weights, context_options)
-        warnings = []
-        if length > trained:
-            warnings.append(
-                f"the context of {length} tokens is longer than the {trained} the model was "
-                "trained for; answers may degrade"
-            )
         vocab = weights.vocab
         self._info = ModelInfo(
             name=name,
@@ -121,7 +115,6 @@ class LlamaCppModel:
             eos_token=vocab.text(vocab.eos),
             control_tokens=vocab.control_tokens,
             sampling_defaults=model_defaults(weights.metadata),
-            warnings=tuple(warnings),
         )
         try:
             self._context.warm_up(vocab.bos if vocab.bos >= 0 else 0)

@@ -247,17 +247,3 @@ def test_a_parent_that_dies_takes_the_process_with_it() -> None:
     while psutil.pid_exists(int(done.stdout)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not psutil.pid_exists(int(done.stdout))
-
-
-def test_a_usual_template_takes_about_a_millisecond() -> None:
-    source = "{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}<|end|>{% endfor %}"
-    template = ChatTemplate(source, control_tokens=frozenset({"<|end|>"}))
-    chat = [Message("user", "hello " * 20), Message("assistant", "hi")] * 10
-    template.render(chat)
-    times = []
-    for _ in range(50):
-        begin = time.perf_counter()
-        template.render(chat)
-        times.append(time.perf_counter() - begin)
-    template.close()
-    assert min(times) < 0.005
