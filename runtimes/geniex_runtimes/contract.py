@@ -9,7 +9,27 @@ if TYPE_CHECKING:
     from geniex_catalogue.resolver import ResolvedModel
 
 ComputeUnit: TypeAlias = Literal["cpu", "gpu", "npu", "hybrid"]
+SpecState: TypeAlias = Literal["on", "reduced", "off"]
 FinishReason: TypeAlias = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculativeOptions:
+    """How to speculate; no `types` is plain decoding.
+
+    `types` are tried in this order at every step, the first that proposes anything counts:
+    `ngram-simple ngram-map-k ngram-mod draft-simple draft-mtp`. `n_max` is the most draft tokens a
+    step, `n_min` the fewest (a shorter draft is dropped), `p_min` the confidence below which the
+    draft stops (0: never). `adapt` lets the measured gain choose each step's length from 0 to
+    `n_max`. `require` makes a failed set-up an error; otherwise it is plain decoding, said so.
+    """
+
+    types: tuple[str, ...] = ()
+    n_max: int = 3
+    n_min: int = 0
+    p_min: float = 0.0
+    adapt: bool = True
+    require: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +38,8 @@ class LoadOptions:
 
     `context_length` is tokens per slot; `gpu_layers` is -1 for all; `devices` are the runtime's
     device names (empty: the CPU alone); `slots` is how many requests run side by side.
+    `speculative` is what to set up and what requests do unless they say otherwise; `draft` is its
+    draft model, where it needs one.
     """
 
     compute: ComputeUnit = "cpu"
@@ -27,6 +49,8 @@ class LoadOptions:
     threads: int | None = None
     slots: int = 1
     extra_buffers: bool = True
+    speculative: SpeculativeOptions = field(default_factory=SpeculativeOptions)
+    draft: ResolvedModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +88,8 @@ class GenerationRequest:
     `prompt` is pieces of text, or token ids as they are. `max_tokens` None means until the context
     is full. `stop` strings end the answer and are not part of it. `logprobs` is how many
     alternatives per token to report (None: no logprobs). `reuse_prefix` False evaluates the whole
-    prompt even where a slot already holds its beginning.
+    prompt even where a slot already holds its beginning. `speculative` None is as the model was
+    loaded; of what was set up then, a request may use less.
     """
 
     prompt: Sequence[PromptPiece] | Sequence[int]
@@ -73,6 +98,7 @@ class GenerationRequest:
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     reuse_prefix: bool = True
+    speculative: SpeculativeOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +123,9 @@ class TextEvent:
 class Profile:
     """What a generation took: times in seconds, counts in tokens, speeds in tokens per second.
 
-    `prompt_tokens` = `cached_tokens` (reused from the slot) + `prefilled_tokens`.
+    `prompt_tokens` = `cached_tokens` (reused from the slot) + `prefilled_tokens`. `draft_steps` are
+    the verifications that had a draft; `accepted_at[i]` counts those whose i-th draft token was
+    accepted. `spec_state` is None without speculation; `spec_reason` says why it is not on.
     """
 
     ttft: float = 0.0
@@ -106,8 +134,14 @@ class Profile:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     generated_tokens: int = 0
+    draft_steps: int = 0
     draft_proposed: int = 0
     draft_accepted: int = 0
+    accepted_at: tuple[int, ...] = ()
+    draft_time: float = 0.0
+    verify_time: float = 0.0
+    spec_state: SpecState | None = None
+    spec_reason: str = ""
     stop_reason: str = ""
 
     @property
@@ -149,7 +183,10 @@ Event: TypeAlias = TextEvent | Done
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What a loaded model is, and the special texts that its chat template needs."""
+    """What a loaded model is, and the special texts that its chat template needs.
+
+    `speculation` are the types that were set up.
+    """
 
     name: str
     runtime: str
@@ -162,6 +199,7 @@ class ModelInfo:
     eos_token: str = ""
     control_tokens: frozenset[str] = frozenset()
     sampling_defaults: SamplingOptions = field(default_factory=SamplingOptions)
+    speculation: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
