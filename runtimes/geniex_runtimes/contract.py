@@ -50,7 +50,7 @@ class LoadOptions:
     slots: int = 1
     extra_buffers: bool = True
     speculative: SpeculativeOptions = field(default_factory=SpeculativeOptions)
-    draft: ResolvedModel | None = None
+    draft: "ResolvedModel | None" = None
 
 
 @dataclass(frozen=True, slots=True)
