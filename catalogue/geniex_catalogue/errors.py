@@ -209,6 +209,10 @@ class LoadError(GenieXError):
     """Raised when a model does not load."""
 
 
+class SpeculativeError(GenieXError):
+    """Raised when speculation cannot be set up, where it was required."""
+
+
 class ContextLengthError(GenieXError):
     """Raised when a prompt does not fit; both numbers are tokens."""
 

@@ -11,9 +11,12 @@ from geniex_runtimes.llama_cpp.library import Library
 
 
 class Batch:
-    """Rows of (token, position, sequence, wants logits), at most `capacity` of them."""
+    """Rows of (token, position, sequence, wants logits), at most `capacity` of them.
 
-    def __init__(self, library: Library, capacity: int) -> None:
+    With `width` every row also has a hidden state of so many floats, as MTP heads want it.
+    """
+
+    def __init__(self, library: Library, capacity: int, width: int = 0) -> None:
         api = library.api
         self.capacity = capacity
         self.rows = 0
@@ -22,6 +25,7 @@ class Batch:
         self._sequence = np.zeros(capacity, np.int32)
         self._logits = np.zeros(capacity, np.int8)
         self._count = np.ones(capacity, np.int32)
+        self.hidden = np.zeros((capacity, width), np.float32)
         steps = np.arange(capacity, dtype=np.uint64) * np.uint64(4)
         self._sequence_pointers = np.uint64(self._sequence.ctypes.data) + steps
 
@@ -31,7 +35,7 @@ class Batch:
         self.native = api.llama_batch(
             0,
             pointer(self._token, api.llama_token),
-            None,
+            pointer(self.hidden, ctypes.c_float) if width else None,
             pointer(self._position, api.llama_pos),
             pointer(self._count, ctypes.c_int32),
             pointer(self._sequence_pointers, ctypes.POINTER(api.llama_seq_id)),

@@ -28,20 +28,35 @@ class AbortedError(GenerationError):
 
 @dataclass(frozen=True, slots=True)
 class ContextOptions:
-    """`length` is tokens per slot; `threads` are CPU threads of a decode."""
+    """`length` is tokens per slot; `threads` are CPU threads of a decode.
+
+    `outputs` is how many rows per slot may give logits in one batch; `rollback` how many tokens a
+    recurrent state can be cut back by.
+    """
 
     length: int
     slots: int
     threads: int
     on_cpu: bool
     flash_attention: bool
+    outputs: int = 1
+    rollback: int = 0
 
 
 class Context:
     """One native context. Belongs to one thread, apart from `abort`."""
 
-    def __init__(self, library: Library, weights: Weights, options: ContextOptions) -> None:
-        """Allocate the KV cells. Raises LoadError when they do not fit."""
+    def __init__(
+        self,
+        library: Library,
+        weights: Weights,
+        options: ContextOptions,
+        target: "Context | None" = None,
+    ) -> None:
+        """Allocate the KV cells; with `target`, as the MTP heads of that context.
+
+        Raises LoadError when they do not fit.
+        """
         self._library = library
         self.options = options
         api = library.api
@@ -50,7 +65,11 @@ class Context:
         params.n_batch = BATCH_ROWS
         params.n_ubatch = CPU_ROWS if options.on_cpu else BATCH_ROWS
         params.n_seq_max = options.slots
-        params.n_outputs_max = min(BATCH_ROWS, options.slots)
+        params.n_outputs_max = min(BATCH_ROWS, options.slots * options.outputs)
+        params.n_rs_seq = options.rollback
+        if target is not None:
+            params.ctx_type = api.LLAMA_CONTEXT_TYPE_MTP
+            params.ctx_other = target.handle
         params.n_threads = params.n_threads_batch = options.threads
         # own KV per slot: a slot's numbers must not depend on what its neighbours do
         params.kv_unified = False
@@ -75,6 +94,7 @@ class Context:
         self.handle: Any = handle
         self.memory = api.llama_get_memory(handle)
         self.length = min(options.length, int(api.llama_n_ctx_seq(handle)))
+        self.rollback = int(api.llama_n_rs_seq(handle))
 
     def decode(self, batch: Batch) -> None:
         """Evaluate a batch. Raises OutOfCellsError, AbortedError or GenerationError."""

@@ -10,8 +10,10 @@ import queue
 import threading
 import time
 from collections import deque
+from typing import TypeAlias
 
 from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.contract import FinishReason
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import (
     BATCH_ROWS,
@@ -21,10 +23,14 @@ from geniex_runtimes.llama_cpp.context import (
 )
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.slot import Slot, Task
+from geniex_runtimes.llama_cpp.speculative.drafter import Rows
+from geniex_runtimes.llama_cpp.speculative.speculator import Speculator
 from geniex_runtimes.llama_cpp.threads import Governor
 from geniex_runtimes.llama_cpp.weights import Weights
 
 log = logging.getLogger("geniex.llama_cpp.engine")
+
+_Ending: TypeAlias = tuple[FinishReason, str]
 
 # prompt rows per turn while others are answering: bounds the pause in their streams
 SHARED_PREFILL_ROWS = 128
@@ -34,9 +40,15 @@ class Engine:
     """Runs tasks on a context. `submit`, `cancel` and `close` may be called from any thread."""
 
     def __init__(
-        self, library: Library, weights: Weights, context: Context, governor: Governor | None
+        self,
+        library: Library,
+        weights: Weights,
+        context: Context,
+        governor: Governor | None,
+        speculator: Speculator | None = None,
     ) -> None:
         """Start the thread. Without a `governor` the number of CPU threads stays as it is."""
+        self._speculator = speculator
         self._governor = governor
         self._weights = weights
         self._context = context
@@ -139,6 +151,12 @@ class Engine:
             slot = max(free, key=lambda slot: (slot.worth(task.prompt), -slot.used))
             task.started = time.perf_counter()
             task.cached = self._reuse(slot, task.prompt) if task.reuse_prefix else 0
+            if self._speculator is not None:
+                task.cached = self._speculator.begin(slot, task, task.cached)
+            if 0 < task.cached < len(slot.tokens) and not self._context.keep(
+                slot.index, task.cached
+            ):
+                task.cached = 0
             if task.cached == 0:
                 self._context.keep(slot.index, 0)
             slot.tokens = slot.tokens[: task.cached]
@@ -161,9 +179,11 @@ class Engine:
 
     def _turn(self) -> None:
         """Build one batch, evaluate it, and give every slot with logits its next token."""
-        outputs = self._fill()
         if self._governor is not None and self._governor.look():
-            self._context.use_threads(self._governor.threads)
+            self._use_threads(self._governor.threads)
+        if self._speculator is not None:
+            self._speculator.propose(self._answering(), self._context.length)
+        outputs = self._fill()
         try:
             self._context.decode(self._batch)
         except AbortedError:
@@ -176,39 +196,52 @@ class Engine:
                     self._free(slot)
             self._recover()
             return
-        for slot, added in self._added:
-            slot.tokens += added
+        if self._speculator is not None:
+            self._speculator.process(self._rows)
+        for rows in self._rows:
+            slot = self._slots[rows.slot]
+            slot.tokens += rows.tokens[: len(rows.tokens) - len(slot.draft)]
         for slot, row in outputs:
-            self._next_token(slot, row)
+            self._next_tokens(slot, row)
+
+    def _answering(self) -> list[Slot]:
+        return [slot for slot in self._slots if slot.task is not None and not slot.prefilling]
+
+    def _use_threads(self, threads: int) -> None:
+        self._context.use_threads(threads)
+        if self._speculator is not None:
+            self._speculator.use_threads(threads)
 
     def _fill(self) -> list[tuple[Slot, int]]:
         """Put this turn's rows into the batch; return the slots that get logits, with their row."""
         batch = self._batch
         batch.clear()
-        self._added: list[tuple[Slot, list[int]]] = []
+        self._rows: list[Rows] = []
         outputs: list[tuple[Slot, int]] = []
-        for slot in self._slots:
-            if slot.task is not None and not slot.prefilling:
-                row = batch.add(slot.index, len(slot.tokens), (slot.last,), all_logits=True)
-                self._added.append((slot, [slot.last]))
-                outputs.append((slot, row))
+        for slot in self._answering():
+            tokens = [slot.last, *slot.draft]
+            row = batch.add(slot.index, len(slot.tokens), tokens, all_logits=True)
+            self._rows.append(Rows(slot.index, row, len(slot.tokens), tokens))
+            outputs.append((slot, row))
         budget = min(batch.room, SHARED_PREFILL_ROWS) if outputs else batch.room
         for slot in self._slots:
             if slot.task is None or not slot.prefilling or budget == 0:
                 continue
             start = len(slot.tokens)
             chunk = slot.task.prompt[start : start + budget]
-            row = batch.add(slot.index, start, chunk, all_logits=False) + len(chunk) - 1
+            first = batch.add(slot.index, start, chunk, all_logits=False)
             budget -= len(chunk)
-            self._added.append((slot, chunk))
+            self._rows.append(Rows(slot.index, first, start, chunk))
             if start + len(chunk) == len(slot.task.prompt):
-                batch.want_logits(row)
-                outputs.append((slot, row))
+                last = first + len(chunk) - 1
+                batch.want_logits(last)
+                outputs.append((slot, last))
         return outputs
 
     def _recover(self) -> None:
         """After a failed or stopped decode: drop the cells of rows that did not count."""
         for slot in self._slots:
+            slot.draft = []
             kept = self._weights.rolls_back and self._context.keep(slot.index, len(slot.tokens))
             if kept:
                 continue
@@ -218,35 +251,63 @@ class Engine:
                 slot.task.fail(GenerationError("the model's state was lost by a stopped request"))
                 self._free(slot)
 
-    def _next_token(self, slot: Slot, row: int) -> None:
-        """Draw a slot's next token, pass it on, and end the task where it ends."""
-        task = slot.task
+    def _next_tokens(self, slot: Slot, row: int) -> None:
+        """Draw a slot's next token, and further ones as long as they are what was drafted.
+
+        Every token is drawn from the target's logits by the request's own sampler, so drafts change
+        how many come at once and never which (as in Leviathan et al., ICML 2023, with the target's
+        own draw in the place of rejection sampling).
+        """
+        task, draft = slot.task, slot.draft
         if task is None:
             return
-        if task.max_tokens == 0:
-            task.finish("length", "length")
+        accepted = 0
+        token, ending = self._draw(slot, task, row)
+        while ending is None and accepted < len(draft) and draft[accepted] == token:
+            slot.tokens.append(token)
+            accepted += 1
+            token, ending = self._draw(slot, task, row + accepted)
+        slot.last = token
+        if draft:
+            self._settle(slot, task, accepted)
+        if ending is not None:
+            task.finish(*ending)
+        if task.finished:
             self._free(slot)
-            return
+
+    def _settle(self, slot: Slot, task: Task, accepted: int) -> None:
+        """After a verification: count it, and drop the cells of what was not accepted."""
+        rejected = accepted < len(slot.draft)
+        if self._speculator is not None:
+            self._speculator.settle(slot, task, accepted)
+        slot.draft = []
+        if rejected and not self._context.keep(slot.index, len(slot.tokens)):
+            self._context.keep(slot.index, 0)
+            slot.tokens = []
+            task.fail(GenerationError("the model's state could not be rolled back"))
+
+    def _draw(self, slot: Slot, task: Task, row: int) -> tuple[int, _Ending | None]:
+        """Draw one token from a row and pass it on; tell whether and how the answer ends with it.
+
+        The token is -1 where there is none.
+        """
+        if task.max_tokens == 0:
+            return -1, ("length", "length")
         context = self._context.handle
         token = task.sampler.sample(context, row)
         task.last_token = time.perf_counter()
         task.first_token = task.first_token or task.last_token
-        ended = token is None or self._weights.vocab.is_end(token)
         task.generated += 1
-        if token is None or ended:
-            task.finish("stop", "eos")
-            self._free(slot)
-            return
+        if token is None or self._weights.vocab.is_end(token):
+            return -1, ("stop", "eos")
         entry = None
         if task.logprobs is not None:
             entry = task.sampler.logprob(context, row, token, task.logprobs)
         task.emit(self._weights.vocab.piece(token), entry)
-        slot.last = token
         if task.emitter.stopped:
-            task.finish("stop", "stop")
-        elif task.max_tokens is not None and task.generated >= task.max_tokens:
-            task.finish("length", "length")
-        elif len(slot.tokens) >= self._context.length:
-            task.finish("length", "context")
-        if task.finished:
-            self._free(slot)
+            return token, ("stop", "stop")
+        if task.max_tokens is not None and task.generated >= task.max_tokens:
+            return token, ("length", "length")
+        if len(slot.tokens) >= self._context.length:
+            return token, ("length", "context")
+        return token, None

@@ -53,6 +53,11 @@ class Library:
         self.token_to_piece = self._typed(
             "llama_token_to_piece", i32, address, i32, address, i32, i32, ctypes.c_bool
         )
+        self.set_nextn = ext.llama_set_embeddings_nextn
+        self.set_nextn_head = ext.llama_set_nextn_layer_offset
+        self.context_of_draft = ext.llama_get_ctx_other
+        self.nextn_rows = self._retyped(ext.llama_get_embeddings_nextn, address, address)
+        self.nextn_row = self._retyped(ext.llama_get_embeddings_nextn_ith, address, address, i32)
         self.device_by_name = self._ggml("ggml_backend_dev_by_name", address, ctypes.c_char_p)
 
     def _typed(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
@@ -61,6 +66,12 @@ class Library:
         function.argtypes = list(arguments)
         function.restype = result
         return function  # type: ignore[no-any-return]
+
+    @staticmethod
+    def _retyped(function: Any, result: Any, *arguments: Any) -> Callable[..., Any]:
+        # C++ symbols whose names depend on the compiler: the package has found them already
+        address = ctypes.cast(function, ctypes.c_void_p).value or 0
+        return ctypes.CFUNCTYPE(result, *arguments)(address)
 
     def _ggml(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
         from llama_cpp._ggml import libggml

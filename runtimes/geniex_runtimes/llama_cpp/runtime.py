@@ -4,6 +4,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Self
 
 from geniex_catalogue.errors import (
@@ -23,13 +24,15 @@ from geniex_runtimes.contract import (
     LoadOptions,
     ModelInfo,
     PromptPiece,
+    SpeculativeOptions,
 )
 from geniex_runtimes.llama_cpp import devices, library
-from geniex_runtimes.llama_cpp.context import Context, ContextOptions
+from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.llama_cpp.emitter import Emitter
 from geniex_runtimes.llama_cpp.engine import Engine
 from geniex_runtimes.llama_cpp.sampling import Sampler, filled, model_defaults
 from geniex_runtimes.llama_cpp.slot import Task
+from geniex_runtimes.llama_cpp.speculative import setup
 from geniex_runtimes.llama_cpp.threads import Governor
 from geniex_runtimes.llama_cpp.vocab import is_tokens
 from geniex_runtimes.llama_cpp.weights import Weights
@@ -67,16 +70,18 @@ class LlamaCppRuntime:
     ) -> "LlamaCppModel":
         """Load weights, make a context and evaluate one token on it, so that faults show now."""
         native = library.load()
+        wanted = setup.checked(model, options)
         weights = Weights(
             native,
             model.files,
             devices=options.devices,
             gpu_layers=options.gpu_layers,
             extra_buffers=options.extra_buffers,
+            heads=wanted.heads,
             progress=progress,
         )
         try:
-            return LlamaCppModel(native, weights, model.name, options)
+            return LlamaCppModel(native, weights, model.name, options, wanted)
         except BaseException:
             weights.close()
             raise
@@ -86,7 +91,12 @@ class LlamaCppModel:
     """A loaded GGUF model: weights, one context, and the engine on it."""
 
     def __init__(
-        self, native: library.Library, weights: Weights, name: str, options: LoadOptions
+        self,
+        native: library.Library,
+        weights: Weights,
+        name: str,
+        options: LoadOptions,
+        wanted: setup.Wanted,
     ) -> None:
         self._native = native
         self._weights = weights
@@ -101,7 +111,16 @@ class LlamaCppModel:
             on_cpu=options.compute == "cpu",
             flash_attention=options.compute in ("cpu", "npu"),
         )
-        self._context = Context(native, weights, context_options)
+        self._speculation = setup.Speculation(
+            native,
+            weights,
+            wanted,
+            options.draft,
+            context_options,
+            extra_buffers=options.extra_buffers,
+        )
+        self._context = self._speculation.context
+        self._speculative = self._speculation.wanted.options
         vocab = weights.vocab
         self._info = ModelInfo(
             name=name,
@@ -115,13 +134,17 @@ class LlamaCppModel:
             eos_token=vocab.text(vocab.eos),
             control_tokens=vocab.control_tokens,
             sampling_defaults=model_defaults(weights.metadata),
+            speculation=self._speculative.types,
+            warnings=self._speculation.wanted.warnings,
         )
         try:
             self._context.warm_up(vocab.bos if vocab.bos >= 0 else 0)
         except GenieXError as exc:
-            self._context.close()
+            self._speculation.close()
             raise LoadError(f"`{name}` loads but cannot be evaluated: {exc.message}") from exc
-        self._engine = Engine(native, weights, self._context, governor)
+        self._engine = Engine(
+            native, weights, self._context, governor, self._speculation.speculator
+        )
 
     @property
     def info(self) -> ModelInfo:
@@ -161,8 +184,16 @@ class LlamaCppModel:
             max_tokens=request.max_tokens,
             logprobs=request.logprobs,
             reuse_prefix=request.reuse_prefix,
+            speculative=self._narrowed(request.speculative),
         )
         return Answer(self._engine, task)
+
+    def _narrowed(self, asked: SpeculativeOptions | None) -> SpeculativeOptions:
+        """What a request gets of the speculation that was set up."""
+        if asked is None:
+            return self._speculative
+        types = tuple(kind for kind in asked.types if kind in self._speculative.types)
+        return replace(asked, types=types, n_max=min(asked.n_max, self._speculative.n_max))
 
     def _check_tokens(self, tokens: Sequence[int]) -> None:
         size = self._weights.vocab.size
@@ -174,7 +205,7 @@ class LlamaCppModel:
         """Stop the engine, then free context and weights; a second call does nothing."""
         with self._lock:
             self._engine.close()
-            self._context.close()
+            self._speculation.close()
             self._weights.close()
 
     def __enter__(self) -> Self:

@@ -5,12 +5,43 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from geniex_runtimes.contract import Done, Event, FinishReason, Profile, TokenLogprob
+from geniex_runtimes.contract import (
+    Done,
+    Event,
+    FinishReason,
+    Profile,
+    SpecState,
+    SpeculativeOptions,
+    TokenLogprob,
+)
 from geniex_runtimes.llama_cpp.emitter import Emitter
 from geniex_runtimes.llama_cpp.sampling import Sampler
 
 # a shared beginning this long is worth taking another conversation's slot for
 _WORTH_REUSING = 16
+
+
+@dataclass(slots=True)
+class Tally:
+    """What speculation did for one task; times in seconds. `state` None: there was none."""
+
+    steps: int = 0
+    proposed: int = 0
+    accepted: int = 0
+    accepted_at: list[int] = field(default_factory=list)
+    draft_time: float = 0.0
+    verify_time: float = 0.0
+    state: SpecState | None = None
+    reason: str = ""
+
+    def count(self, proposed: int, accepted: int) -> None:
+        """One verification."""
+        self.steps += 1
+        self.proposed += proposed
+        self.accepted += accepted
+        self.accepted_at += [0] * (proposed - len(self.accepted_at))
+        for place in range(accepted):
+            self.accepted_at[place] += 1
 
 
 @dataclass(slots=True, eq=False)
@@ -23,6 +54,8 @@ class Task:
     max_tokens: int | None
     logprobs: int | None
     reuse_prefix: bool
+    speculative: SpeculativeOptions = field(default_factory=SpeculativeOptions)
+    tally: Tally = field(default_factory=Tally)
     events: queue.SimpleQueue[Event | Exception] = field(default_factory=queue.SimpleQueue)
     submitted: float = field(default_factory=time.perf_counter)
     cancelled: bool = False
@@ -68,18 +101,30 @@ class Task:
             prompt_tokens=len(self.prompt),
             cached_tokens=self.cached,
             generated_tokens=self.generated,
+            draft_steps=self.tally.steps,
+            draft_proposed=self.tally.proposed,
+            draft_accepted=self.tally.accepted,
+            accepted_at=tuple(self.tally.accepted_at),
+            draft_time=self.tally.draft_time,
+            verify_time=self.tally.verify_time,
+            spec_state=self.tally.state,
+            spec_reason=self.tally.reason,
         )
 
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """Sequence `index` of the context. `tokens` are those whose KV cells it holds, in order."""
+    """Sequence `index` of the context. `tokens` are those whose KV cells it holds, in order.
+
+    `last` is the sampled token that has no cell yet, `draft` what is proposed to follow it.
+    """
 
     index: int
     tokens: list[int] = field(default_factory=list)
     task: Task | None = None
     used: float = 0.0
     last: int = 0
+    draft: list[int] = field(default_factory=list)
 
     @property
     def prefilling(self) -> bool:

@@ -22,10 +22,12 @@ class Weights:
         devices: Sequence[str] = (),
         gpu_layers: int = -1,
         extra_buffers: bool = True,
+        heads: bool = False,
         progress: Callable[[float], bool] | None = None,
     ) -> None:
         """Load a GGUF file, or all parts of a split one in order.
 
+        `heads` also loads next-token heads that the file has, for speculation.
         `devices` are ggml's device names, none for the CPU alone; `gpu_layers` -1 is all.
         `progress` is called with 0.0 to 1.0 and stops the load by returning False.
         Raises LoadError, and UsageError for a device that is not there.
@@ -38,7 +40,7 @@ class Weights:
         params.devices = ctypes.addressof(self._devices)
         params.n_gpu_layers = (999 if gpu_layers < 0 else gpu_layers) if devices else 0
         params.use_extra_bufts = extra_buffers
-        params.load_mtp = False
+        params.load_mtp = heads
         if progress is not None:
             params.progress_callback = api.llama_progress_callback(
                 lambda fraction, _: progress(fraction)
@@ -64,6 +66,8 @@ class Weights:
             api.llama_model_is_recurrent(handle) or api.llama_model_is_hybrid(handle)
         )
         self.size = int(api.llama_model_size(handle))
+        self.hidden_size = int(api.llama_model_n_embd_out(handle))
+        self.heads = int(api.llama_model_n_layer_nextn(handle))
 
     def metadata(self, key: str) -> str | None:
         """A metadata value as text; None when the file does not have the key."""

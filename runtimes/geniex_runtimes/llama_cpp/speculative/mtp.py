@@ -1,0 +1,270 @@
+"""Drafting with multi-token prediction: heads trained with the target, fed with its hidden states.
+
+The three modes of llama.cpp's `draft-mtp`:
+
+* shared: the draft is a file of its own and attends to the target's KV cells;
+* own: one head in the target's file, with KV cells of its own;
+* chained: several such heads, head i proposing the token i places ahead.
+"""
+
+import ctypes
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.llama_cpp.batch import Batch
+from geniex_runtimes.llama_cpp.context import BATCH_ROWS, Context
+from geniex_runtimes.llama_cpp.library import Library
+from geniex_runtimes.llama_cpp.speculative.drafter import Ask, Rows
+from geniex_runtimes.llama_cpp.weights import Weights
+
+log = logging.getLogger("geniex.llama_cpp.mtp")
+
+Mode: TypeAlias = Literal["shared", "own", "chained"]
+Floats: TypeAlias = npt.NDArray[np.float32]
+
+_CONFIDENCE_OVER = 10  # llama.cpp compares p_min with the share among so many likeliest tokens
+
+
+@dataclass(slots=True)
+class _Track:
+    """What the draft knows of a slot.
+
+    Positions below `held` have draft cells. `tokens` are those behind, with `hidden[i]` the
+    target's state before `tokens[i]`; they are caught up with the next draft. `pending` is the
+    target's state at its last token.
+    """
+
+    pending: Floats
+    held: int = 0
+    tokens: list[int] = field(default_factory=list)
+    hidden: list[Floats] = field(default_factory=list)
+    rows: int = 0  # address of the states of the rows just verified
+
+
+class MtpDrafter:
+    """Drafts with MTP heads. See drafter.Drafter for the contract."""
+
+    name = "draft-mtp"
+
+    def __init__(
+        self,
+        library: Library,
+        weights: Weights,
+        target: Context,
+        draft: Context,
+        mode: Mode,
+    ) -> None:
+        """`weights` are the draft's (those of the target where the heads are in its file)."""
+        self._library = library
+        self._target = target
+        self._context = draft
+        self._mode = mode
+        self._heads = weights.heads if mode == "chained" else 1
+        self._vocab = weights.vocab.size
+        self._width = weights.hidden_size
+        self._batch = Batch(library, BATCH_ROWS, self._width)
+        self._tracks = [
+            _Track(np.zeros(self._width, np.float32)) for _ in range(target.options.slots)
+        ]
+        self._logits_type = ctypes.c_float * self._vocab
+        self._hidden_type = ctypes.c_float * self._width
+        library.set_nextn(target.handle, True, False)
+        # own heads also evaluate rows that give no token, and the states of all rows are counted
+        library.set_nextn(draft.handle, True, mode != "own")
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens a draft can have; None where the heads set no limit."""
+        return self._heads if self._mode == "chained" else None
+
+    def begin(self, slot: int, kept: int) -> int:
+        """Cut the draft's cells back to what stays."""
+        track = self._tracks[slot]
+        at = kept - track.held
+        pending = track.hidden[at] if 0 <= at < len(track.tokens) else None
+        if at == len(track.tokens) and kept:
+            pending = track.pending
+        if at < 0:
+            self._context.keep(slot, kept)
+            track.held, at = kept, 0
+        del track.tokens[at:], track.hidden[at:]
+        track.pending = np.zeros(self._width, np.float32) if pending is None else pending.copy()
+        if self._mode == "shared":
+            track.held = kept
+        return kept
+
+    def process(self, rows: Sequence[Rows]) -> None:
+        """Remember the target's states of the rows that it has just evaluated."""
+        base = self._library.nextn_rows(self._target.handle)
+        if not base:
+            raise GenerationError("llama.cpp gave no hidden states for the draft")
+        for one in rows:
+            track = self._tracks[one.slot]
+            track.rows = base + one.first * self._width * 4
+            if self._mode != "shared":
+                self._queue(track, one)
+            track.pending = self._state(track.rows, len(one.tokens) - 1)
+
+    def _queue(self, track: _Track, one: Rows) -> None:
+        for index, token in enumerate(one.tokens):
+            if one.start + index < track.held:
+                continue
+            track.tokens.append(token)
+            track.hidden.append(self._state(track.rows, index - 1) if index else track.pending)
+
+    def _state(self, rows: int, index: int) -> Floats:
+        buffer = self._hidden_type.from_address(rows + index * self._width * 4)
+        return np.frombuffer(memoryview(buffer), np.float32).copy()
+
+    def accept(self, slot: int, verified: Rows, accepted: int) -> None:
+        """Keep the states of what the target has accepted."""
+        track = self._tracks[slot]
+        track.pending = self._state(track.rows, accepted)
+        if self._mode == "shared":
+            return
+        end = verified.start + 1 + accepted
+        if track.held > end:
+            self._context.keep(slot, end)
+            track.held = end
+        del track.tokens[max(0, end - track.held) :], track.hidden[max(0, end - track.held) :]
+
+    def draft(self, asks: Sequence[Ask]) -> list[list[int]]:
+        """Propose tokens, one decode of the draft a step for all slots together."""
+        drafts: list[list[int]] = [[] for _ in asks]
+        if self._mode == "chained":
+            self._catch_up(asks, leave=0)
+            self._draft_chained(asks, drafts)
+            return drafts
+        if self._mode == "own":
+            self._catch_up(asks, leave=16)
+        live = self._first_rows(asks)
+        try:
+            self._steps(asks, drafts, live)
+        except GenerationError as exc:
+            log.warning("a draft was cut short: %s", exc.message)
+        if self._mode == "own":
+            for ask in asks:
+                track = self._tracks[ask.slot]
+                self._context.keep(ask.slot, len(ask.tokens) + 1)
+                track.held = len(ask.tokens) + 1  # the row of `last` was a true one and stays
+        return drafts
+
+    def _first_rows(self, asks: Sequence[Ask]) -> list[tuple[int, int]]:
+        """Fill the first draft batch: what is left to catch up, then each slot's last token."""
+        batch = self._batch
+        batch.clear()
+        live: list[tuple[int, int]] = []
+        for index, ask in enumerate(asks):
+            track = self._tracks[ask.slot]
+            count = len(track.tokens)
+            if count:
+                row = batch.add(ask.slot, track.held, track.tokens, all_logits=False)
+                batch.hidden[row : row + count] = track.hidden
+                track.held += count
+                track.tokens, track.hidden = [], []
+            row = batch.add(ask.slot, len(ask.tokens), (ask.last,), all_logits=True)
+            batch.hidden[row] = track.pending
+            live.append((index, row))
+        return live
+
+    def _steps(
+        self, asks: Sequence[Ask], drafts: list[list[int]], live: list[tuple[int, int]]
+    ) -> None:
+        batch, context = self._batch, self._context
+        while live:
+            context.decode(batch)
+            going_on: list[tuple[int, int, Floats]] = []
+            for index, row in live:
+                ask = asks[index]
+                token = self._best(row, ask.p_min)
+                if token is None:
+                    continue
+                drafts[index].append(token)
+                if len(drafts[index]) < ask.n_max:
+                    state = self._state(self._library.nextn_row(context.handle, row), 0)
+                    going_on.append((index, token, state))
+            batch.clear()
+            live = []
+            for index, token, state in going_on:
+                ask = asks[index]
+                # the target's cells do not grow meanwhile, so a draft on them stays in its place
+                ahead = 0 if self._mode == "shared" else len(drafts[index])
+                position = len(ask.tokens) + ahead
+                row = batch.add(ask.slot, position, (token,), all_logits=True)
+                batch.hidden[row] = state
+                live.append((index, row))
+
+    def _draft_chained(self, asks: Sequence[Ask], drafts: list[list[int]]) -> None:
+        """Head i reads the last token and the i tokens drafted so far, and gives the next."""
+        batch, context, library = self._batch, self._context, self._library
+        states = [[self._tracks[ask.slot].pending] for ask in asks]
+        live = list(range(len(asks)))
+        for head in range(self._heads):
+            live = [index for index in live if head < asks[index].n_max]
+            if not live:
+                break
+            batch.clear()
+            ends: list[int] = []
+            for index in live:
+                ask = asks[index]
+                context.keep(ask.slot, len(ask.tokens))
+                tokens = [ask.last, *drafts[index]]
+                row = batch.add(ask.slot, len(ask.tokens), tokens, all_logits=False)
+                batch.hidden[row : row + len(tokens)] = states[index]
+                ends.append(row + len(tokens) - 1)
+                batch.want_logits(ends[-1])
+            library.set_nextn_head(context.handle, head)
+            context.decode(batch)
+            going_on: list[int] = []
+            for index, row in zip(live, ends, strict=True):
+                token = self._best(row, asks[index].p_min)
+                if token is not None:
+                    drafts[index].append(token)
+                    states[index].append(self._state(library.nextn_row(context.handle, row), 0))
+                    going_on.append(index)
+            live = going_on
+        library.set_nextn_head(context.handle, 0)
+        for ask in asks:
+            context.keep(ask.slot, len(ask.tokens))
+
+    def _catch_up(self, asks: Sequence[Ask], leave: int) -> None:
+        """Give the draft cells for tokens it has not seen, but for a rest of up to `leave`."""
+        batch, context = self._batch, self._context
+        for ask in asks:
+            track = self._tracks[ask.slot]
+            while len(track.tokens) > leave:
+                count = min(len(track.tokens), batch.capacity)
+                for head in range(self._heads):
+                    if self._heads > 1:
+                        context.keep(ask.slot, track.held)
+                        self._library.set_nextn_head(context.handle, head)
+                    batch.clear()
+                    batch.add(ask.slot, track.held, track.tokens[:count], all_logits=False)
+                    batch.hidden[:count] = track.hidden[:count]
+                    context.decode(batch)
+                if self._heads > 1:
+                    self._library.set_nextn_head(context.handle, 0)
+                track.held += count
+                del track.tokens[:count], track.hidden[:count]
+
+    def _best(self, row: int, p_min: float) -> int | None:
+        """The likeliest token; None where its confidence is below `p_min`."""
+        address = self._library.logits_ith(self._context.handle, row)
+        buffer = self._logits_type.from_address(address)
+        logits = np.frombuffer(memoryview(buffer), np.float32)
+        token = int(logits.argmax())
+        if p_min > 0:
+            top = np.partition(logits, -_CONFIDENCE_OVER)[-_CONFIDENCE_OVER:]
+            if 1.0 / float(np.exp(top - logits[token]).sum()) < p_min:
+                return None
+        return token
+
+    def close(self) -> None:
+        """Free the draft's context."""
+        self._context.close()
