@@ -52,6 +52,7 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.NoRuntimeError: Row(FAILED, "`geniex doctor MODEL` shows what was found and why"),
     e.RuntimeNotInstalledError: Row(FAILED, "`geniex devices` shows what is installed"),
     e.LoadError: Row(FAILED, "`geniex doctor MODEL` checks it; `--log debug` tells more"),
+    e.SpeculativeError: Row(FAILED, "without `--require-spec` the answer comes all the same"),
     e.ContextLengthError: Row(FAILED, "shorten the prompt, or raise the context with `--nctx`"),
     e.TemplateError: Row(FAILED, "the model's chat template decides what it takes"),
     e.GenerationError: Row(FAILED, "run it again with `--log debug` to see more"),

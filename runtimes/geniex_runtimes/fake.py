@@ -5,12 +5,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from geniex_catalogue.errors import (
     ContextLengthError,
     GenerationError,
     GenieXError,
     LoadError,
+    SpeculativeError,
     UsageError,
 )
 from geniex_catalogue.resolver import ResolvedModel
@@ -25,6 +27,7 @@ from geniex_runtimes.contract import (
     ModelInfo,
     Profile,
     PromptPiece,
+    SpecState,
     TextEvent,
     TokenLogprob,
 )
@@ -32,6 +35,7 @@ from geniex_runtimes.contract import (
 BOS = 256
 EOS = 257
 _SPECIAL = {BOS: "<s>", EOS: "</s>"}
+SPEC_FALLBACK = "speculative decoding setup failed; falling back to plain decoding"
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}</s>{% endfor %}"
@@ -43,7 +47,9 @@ CHAT_TEMPLATE = (
 class Script:
     """One generation: every piece is one token; times are seconds.
 
-    `prefill_error` comes in place of the first piece, `error` after `error_after` pieces.
+    `prefill_error` comes in place of the first piece, `error` after `error_after` pieces. `drafts`
+    are (proposed, accepted) of each step, reported where speculation is on, with `spec_state` and
+    `spec_reason`.
     """
 
     pieces: tuple[str | bytes, ...] = ("Hello", ", ", "world", "!")
@@ -52,13 +58,17 @@ class Script:
     prefill_error: GenieXError | None = None
     error: GenieXError | None = None
     error_after: int = 0
+    drafts: tuple[tuple[int, int], ...] = ()
+    spec_state: SpecState = "on"
+    spec_reason: str = ""
 
 
 class FakeRuntime:
     """Loads anything in no time. The n-th generation follows the n-th script, the last ones repeat.
 
     `load_error` comes after `load_delay` seconds instead of a model; `loads` are the options that
-    models were loaded with, in order.
+    models were loaded with, in order. Speculation is always set up, unless `spec_failure` says why
+    it is not.
     """
 
     def __init__(
@@ -71,6 +81,7 @@ class FakeRuntime:
         chat_template: str | None = CHAT_TEMPLATE,
         load_delay: float = 0.0,
         load_error: GenieXError | None = None,
+        spec_failure: str = "",
     ) -> None:
         self.name = name
         self.formats = formats
@@ -81,6 +92,7 @@ class FakeRuntime:
         self._chat_template = chat_template
         self._load_delay = load_delay
         self._load_error = load_error
+        self._spec_failure = spec_failure
 
     def availability(self) -> Availability:
         """Always there."""
@@ -97,7 +109,10 @@ class FakeRuntime:
         *,
         progress: Callable[[float], bool] | None = None,
     ) -> "FakeModel":
-        """A model that follows the scripts. Raises LoadError when given up, or `load_error`."""
+        """A model that follows the scripts. Raises LoadError when given up, or `load_error`.
+
+        Raises SpeculativeError where speculation is required and to fail.
+        """
         for step in range(5):
             if progress is not None and not progress(step / 4):
                 raise LoadError(f"loading `{model.name}` was given up")
@@ -105,6 +120,10 @@ class FakeRuntime:
         if self._load_error is not None:
             raise self._load_error
         self.loads.append(options)
+        speculative = options.speculative
+        failed = bool(speculative.types and self._spec_failure)
+        if failed and speculative.require:
+            raise SpeculativeError(self._spec_failure)
         info = ModelInfo(
             name=model.name,
             runtime=self.name,
@@ -116,6 +135,8 @@ class FakeRuntime:
             bos_token=_SPECIAL[BOS],
             eos_token=_SPECIAL[EOS],
             control_tokens=frozenset(_SPECIAL.values()),
+            speculation=() if failed else speculative.types,
+            warnings=(f"{SPEC_FALLBACK}: {self._spec_failure}",) if failed else (),
         )
         return FakeModel(info, self.scripts)
 
@@ -175,7 +196,10 @@ class FakeModel:
             # the last token of a known prompt is evaluated again
             cached = min(cached, len(tokens) - 1)
             room = self._info.context_length - len(tokens)
-            generation = FakeGeneration(script, request, len(tokens), cached, room)
+            types = self._info.speculation
+            if request.speculative is not None:
+                types = tuple(kind for kind in request.speculative.types if kind in types)
+            generation = FakeGeneration(script, request, len(tokens), cached, room, bool(types))
             self._running.append(generation)
         return generation
 
@@ -192,9 +216,16 @@ class FakeGeneration:
     """A running script: text, then one `Done`. Times in its profile are real."""
 
     def __init__(
-        self, script: Script, request: GenerationRequest, prompt: int, cached: int, room: int
+        self,
+        script: Script,
+        request: GenerationRequest,
+        prompt: int,
+        cached: int,
+        room: int,
+        speculates: bool,
     ) -> None:
         self._script = script
+        self._speculates = speculates
         self._request = request
         self._prompt = prompt
         self._cached = cached
@@ -274,8 +305,28 @@ class FakeGeneration:
                 cached_tokens=self._cached,
                 generated_tokens=self._generated,
                 stop_reason=reason,
+                **self._drafting(),
             ),
         )
+
+    def _drafting(self) -> dict[str, Any]:
+        """The profile's facts about the script's drafts; a step is a millisecond of each kind."""
+        if not self._speculates:
+            return {}
+        steps = self._script.drafts
+        longest = max((accepted for _, accepted in steps), default=0)
+        return {
+            "draft_steps": len(steps),
+            "draft_proposed": sum(proposed for proposed, _ in steps),
+            "draft_accepted": sum(accepted for _, accepted in steps),
+            "accepted_at": tuple(
+                sum(accepted > place for _, accepted in steps) for place in range(longest)
+            ),
+            "draft_time": len(steps) / 1000,
+            "verify_time": len(steps) / 1000,
+            "spec_state": self._script.spec_state,
+            "spec_reason": self._script.spec_reason,
+        }
 
 
 class _Text:
