@@ -50,6 +50,17 @@ def tiny_chat_draft() -> Path:
     return BUILTIN / "tiny-chat-draft-Q8_0.gguf"
 
 
+@pytest.fixture(scope="session")
+def toys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of hand-made models and drafts, good and bad ones (tests/toys/maker.py)."""
+    # gguf takes a while to import, and most tests want no toys
+    from tests.toys.maker import make
+
+    folder = tmp_path_factory.mktemp("toys")
+    make(folder)
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable and no folder of the person who runs the tests reaches them."""
