@@ -1,0 +1,40 @@
+"""The names of `--spec-type`: which there are, in which order they are tried, and which cannot be.
+
+The names and the order are llama.cpp's (`common/speculative.cpp`): what needs no draft model comes
+first, because it costs next to nothing to try.
+"""
+
+from geniex_catalogue.errors import UsageError
+
+ORDER = ("ngram-simple", "ngram-map-k", "ngram-mod", "draft-simple", "draft-mtp")
+AUTO = "auto"
+# llama.cpp has these in C++ only: the Python package exports neither them nor what they stand on
+UNREACHABLE = ("ngram-map-k4v", "ngram-cache", "draft-eagle3", "draft-dflash", "draft-dspark")
+
+
+def parse_types(text: str) -> tuple[str, ...]:
+    """The types of a comma list, in the order in which they are tried; empty means plain decoding.
+
+    Case, spaces and duplicates do not matter, `none` and empty items are dropped; `auto` stands
+    alone. Raises UsageError for a name that is unknown, or known to llama.cpp but out of reach.
+    """
+    names = {item.strip().lower() for item in text.split(",")} - {"", "none"}
+    for name in sorted(names):
+        _check(name)
+    if AUTO in names and len(names) > 1:
+        raise UsageError(
+            f"`{AUTO}` cannot be combined with another speculative type",
+            hint=f"give `{AUTO}` alone, or only the types to try",
+        )
+    return (AUTO,) if AUTO in names else tuple(name for name in ORDER if name in names)
+
+
+def _check(name: str) -> None:
+    known = ", ".join((AUTO, *ORDER, "none"))
+    if name in UNREACHABLE:
+        raise UsageError(
+            f"speculative type `{name}` exists in llama.cpp, but cannot be reached from Python",
+            hint=f"choose from: {known}",
+        )
+    if name != AUTO and name not in ORDER:
+        raise UsageError(f"unknown speculative type `{name}`; known: {known}")
