@@ -16,6 +16,7 @@ from geniex.chat.messages import Message
 from geniex.chat.reasoning import Part
 from geniex.config import read_settings
 from geniex.session import Answer, AnswerEvents, AnswerOptions, OpenModel, open_model
+from geniex.speculation import read_wish
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.names import parse
 from geniex_catalogue.store import Store
@@ -39,6 +40,18 @@ class Sampling(TypedDict, total=False):
     grammar: str
 
 
+class Speculation(TypedDict, total=False):
+    """How to speculate, as the flags of `geniex infer` of the same names say."""
+
+    spec_type: str
+    draft_model: str
+    draft_tokens: int
+    draft_min: int
+    draft_p_min: float
+    draft_adapt: bool
+    require_spec: bool
+
+
 class Model:
     """A model in memory; free it with `close`, or use it in a `with` statement."""
 
@@ -49,6 +62,11 @@ class Model:
     def name(self) -> str:
         """`org/repo:precision`, or the path it was loaded from."""
         return self._opened.resolved.name
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the load has to say: a choice that was not met, speculation that is not set up."""
+        return self._opened.warnings
 
     def chat(
         self,
@@ -113,16 +131,18 @@ def load(
     nctx: int | None = None,
     ngl: int | None = None,
     threads: int | None = None,
+    **speculation: Unpack[Speculation],
 ) -> Model:
     """Load a model that is here, by name or path; without one, the configured default.
 
     What is None comes from the GENIEX_* variables and the settings file, or is chosen by the
-    hardware. Raises ModelNotFoundError for what would have to be pulled, and a GenieXError where
-    it does not load.
+    hardware. `spec_type="auto"` speculates with what is here; `spec_type="draft-mtp"` and
+    `draft_model` name a draft. Raises ModelNotFoundError for what would have to be pulled, and a
+    GenieXError where it does not load.
     """
     flags = {"runtime": runtime, "compute": compute, "nctx": nctx, "ngl": ngl, "threads": threads}
     settings = read_settings({**flags, "data_dir": _text(data_dir)}, os.environ)
-    return Model(open_model(name or settings.model, settings))
+    return Model(open_model(name or settings.model, settings, wish=read_wish(**speculation)))
 
 
 def pull(

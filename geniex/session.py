@@ -12,8 +12,9 @@ from geniex.chat.messages import Message
 from geniex.chat.reasoning import Part, split_events
 from geniex.chat.template import ChatTemplate
 from geniex.config import Settings
+from geniex.speculation import NO_WISH, PLAIN, FindDraft, Speculation, SpeculationWish, decide
 from geniex_catalogue.errors import ModelNotFoundError, PrecisionNotFoundError
-from geniex_catalogue.resolver import PullNeeded, ResolvedModel, resolve
+from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use, resolve
 from geniex_catalogue.store import Store
 from geniex_runtimes import registry
 from geniex_runtimes.contract import (
@@ -29,6 +30,7 @@ from geniex_runtimes.contract import (
     Profile,
     PromptPiece,
     SamplingOptions,
+    SpeculativeOptions,
     TextEvent,
     Wish,
 )
@@ -36,13 +38,17 @@ from geniex_runtimes.contract import (
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    """How to answer; see SamplingOptions and GenerationRequest. `think` None: as the model does."""
+    """How to answer; see SamplingOptions and GenerationRequest.
+
+    `think` None is as the model does, `speculative` None as it was loaded.
+    """
 
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     think: bool | None = None
     reuse_prefix: bool = True
+    speculative: SpeculativeOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +108,20 @@ class OpenModel:
         hardware: HardwareProfile,
         plan: Plan,
         loaded: LoadedModel,
+        speculation: Speculation,
     ) -> None:
         self.resolved = resolved
         self.hardware = hardware
         self.plan = plan
         self.loaded = loaded
+        self.speculation = speculation
         self.template = ChatTemplate.of(loaded.info)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the user should know about the choice and the load."""
-        return tuple(dict.fromkeys((*self.plan.notes, *self.loaded.info.warnings)))
+        told = (*self.plan.notes, *self.speculation.warnings, *self.loaded.info.warnings)
+        return tuple(dict.fromkeys(told))
 
     def answer(self, messages: Sequence[Message], options: AnswerOptions) -> AnswerEvents:
         """Start to answer. Closing the events cancels.
@@ -152,17 +161,21 @@ def _request(
         max_tokens=options.max_tokens,
         stop=options.stop,
         reuse_prefix=options.reuse_prefix,
+        speculative=options.speculative,
     )
 
 
-def find_model(name: str, settings: Settings) -> ResolvedModel | PullNeeded:
+def find_model(name: str, settings: Settings, use: Use = "model") -> ResolvedModel | PullNeeded:
     """The files of a model, or what would have to be pulled. Raises the catalogue's errors."""
-    return resolve(name, Store(settings.data_dir))
+    return resolve(name, Store(settings.data_dir), use)
 
 
 def find_local_model(name: str, settings: Settings) -> ResolvedModel:
     """The files of a model that is here. Raises ModelNotFoundError or PrecisionNotFoundError."""
-    found = find_model(name, settings)
+    return _here(name, find_model(name, settings))
+
+
+def _here(name: str, found: ResolvedModel | PullNeeded) -> ResolvedModel:
     if isinstance(found, ResolvedModel):
         return found
     if found.cached_precisions:
@@ -207,18 +220,29 @@ def plan_model(resolved: ResolvedModel, settings: Settings) -> tuple[HardwarePro
     return machine, plan
 
 
+def decide_speculation(
+    wish: SpeculationWish, resolved: ResolvedModel, plan: Plan, settings: Settings, find: FindDraft
+) -> Speculation:
+    """How a model that is to run by `plan` speculates; see `geniex.speculation.decide`."""
+    return decide(wish, resolved, plan.runtime, Store(settings.data_dir), find)
+
+
 def load_model(
     resolved: ResolvedModel,
     settings: Settings,
     *,
+    planned: tuple[HardwareProfile, Plan] | None = None,
+    speculation: Speculation = PLAIN,
     slots: int = 1,
     progress: Callable[[float], bool] | None = None,
 ) -> OpenModel:
-    """Plan and load. `progress` gets 0.0 to 1.0, from any thread; its False gives the load up.
+    """Load a model as `planned`, else as planned now.
 
-    Raises NoRuntimeError, RuntimeNotInstalledError, LoadError or GGUFError.
+    `progress` gets 0.0 to 1.0, from any thread; its False gives the load up. Raises NoRuntimeError,
+    RuntimeNotInstalledError, LoadError, GGUFError, or SpeculativeError where speculation was
+    required and cannot be.
     """
-    machine, plan = plan_model(resolved, settings)
+    machine, plan = planned or plan_model(resolved, settings)
     options = LoadOptions(
         compute=plan.compute,
         devices=plan.devices,
@@ -227,11 +251,28 @@ def load_model(
         threads=settings.threads,
         slots=slots,
         extra_buffers=machine.extra_buffers,
+        speculative=speculation.options,
+        draft=speculation.draft,
     )
     loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)
-    return OpenModel(resolved, machine, plan, loaded)
+    return OpenModel(resolved, machine, plan, loaded, speculation)
 
 
-def open_model(name: str, settings: Settings, *, slots: int = 1) -> OpenModel:
-    """Open a model that is here, by name or path. Raises what its steps raise."""
-    return load_model(find_local_model(name, settings), settings, slots=slots)
+def open_model(
+    name: str, settings: Settings, *, slots: int = 1, wish: SpeculationWish = NO_WISH
+) -> OpenModel:
+    """Open a model that is here, by name or path; nothing is pulled. Raises what its steps raise.
+
+    A draft that is named and not here is a ModelNotFoundError.
+    """
+
+    def find(name: str, *, offered: bool) -> ResolvedModel | None:
+        found = find_model(name, settings, "draft")
+        if offered and isinstance(found, PullNeeded):
+            return None
+        return _here(name, found)
+
+    resolved = find_local_model(name, settings)
+    planned = plan_model(resolved, settings)
+    speculation = decide_speculation(wish, resolved, planned[1], settings, find)
+    return load_model(resolved, settings, planned=planned, speculation=speculation, slots=slots)

@@ -21,8 +21,16 @@ _SAMPLING: dict[str, Callable[[str], Any]] = {
     "frequency_penalty": float,
     "seed": int,
 }
+# a key of speculation -> the option it sets
+_SPECULATION = {
+    "spec_type": "types",
+    "draft_tokens": "n_max",
+    "draft_min": "n_min",
+    "draft_p_min": "p_min",
+    "draft_adapt": "adapt",
+}
 _TRUTH = {"on": True, "true": True, "off": False, "false": False}
-_KEYS = (*_SAMPLING, "max_tokens", "think", "stop", "system")
+_KEYS = (*_SAMPLING, "max_tokens", "think", "stop", "system", *_SPECULATION)
 _ROWS = (
     ("/set KEY VALUE", "Change how answers are made; `default` takes it back"),
     ("/show", "Show the model and how answers are made"),
@@ -94,9 +102,34 @@ class Commands:
             changed: dict[str, Any] = {key: chosen}
             sampling: SamplingOptions = replace(options.sampling, **changed)
             conversation.options = replace(options, sampling=sampling)
+        elif key in _SPECULATION:
+            self._set_speculation(key, value)
         else:
             chosen = getattr(self._defaults, key) if default else _option(key, value)
             conversation.options = replace(options, **{key: chosen})
+
+    def _set_speculation(self, key: str, text: str) -> None:
+        """Change how later answers speculate, within what the model was loaded for."""
+        conversation = self._conversation
+        loaded = conversation.model.speculation.options
+        set_up = conversation.model.loaded.info.speculation
+        if not set_up:
+            raise UsageError(
+                "this model was loaded without speculation",
+                hint="leave, and start with `--spec-type auto`",
+            )
+        name = _SPECULATION[key]
+        if text == "default":
+            chosen = getattr(loaded, name)
+        elif key == "spec_type":
+            chosen = _types(text, set_up)
+        elif key == "draft_adapt":
+            chosen = _truth(key, text)
+        else:
+            chosen = _within(key, text, loaded.n_max)
+        changed: dict[str, Any] = {name: chosen}
+        speculative = replace(conversation.options.speculative or loaded, **changed)
+        conversation.options = replace(conversation.options, speculative=speculative)
 
     def _show(self) -> None:
         conversation = self._conversation
@@ -104,6 +137,12 @@ class Commands:
         options = conversation.options
         chosen = {key: getattr(options.sampling, key) for key in _SAMPLING}
         chosen |= {key: getattr(options, key) for key in ("max_tokens", "think", "stop")}
+        if info.speculation:
+            model = conversation.model.speculation
+            speculative = options.speculative or model.options
+            chosen |= {key: getattr(speculative, name) for key, name in _SPECULATION.items()}
+            chosen["spec_type"] = ",".join(speculative.types) or "none"
+            chosen["draft_model"] = model.draft.name if model.draft is not None else "-"
         devices = ",".join(info.devices)
         self._say(
             f"model               {info.name}",
@@ -177,14 +216,40 @@ def _option(key: str, text: str) -> Any:
     if key == "stop":
         return (text,)
     if key == "think":
-        if text.lower() not in _TRUTH:
-            raise UsageError("give `/set think on`, `off` or `default`")
-        return _TRUTH[text.lower()]
+        return _truth(key, text)
     try:
         value = int(text)
     except ValueError:
         raise UsageError(f"`{text}` is no value for `{key}`") from None
     return None if value < 0 else value
+
+
+def _truth(key: str, text: str) -> bool:
+    if text.lower() not in _TRUTH:
+        raise UsageError(f"give `/set {key} on`, `off` or `default`")
+    return _TRUTH[text.lower()]
+
+
+def _types(text: str, set_up: tuple[str, ...]) -> tuple[str, ...]:
+    """The types to use of those that were set up; none for `none` and `off`."""
+    from geniex_runtimes.llama_cpp.speculative.types import parse_types
+
+    types = () if text.lower() == "off" else parse_types(text)
+    if missing := [name for name in types if name not in set_up]:
+        raise UsageError(f"{', '.join(missing)} was not set up; there is {', '.join(set_up)}")
+    return types
+
+
+def _within(key: str, text: str, n_max: int) -> float | int:
+    """A value of a draft's length or confidence that the loaded model can keep to."""
+    low, high = {"draft_tokens": (1, n_max), "draft_min": (0, n_max), "draft_p_min": (0, 1)}[key]
+    try:
+        value = float(text) if key == "draft_p_min" else int(text)
+    except ValueError:
+        raise UsageError(f"`{text}` is no value for `{key}`") from None
+    if not low <= value <= high:
+        raise UsageError(f"`{key}` goes from {low} to {high} in this chat")
+    return value
 
 
 def _shown(value: Any) -> str:

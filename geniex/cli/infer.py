@@ -106,6 +106,44 @@ def infer(
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="CPU threads [default: free cores]")
     ] = None,
+    spec_type: Annotated[
+        str | None,
+        typer.Option(
+            "--spec-type",
+            help="Speculative decoding: draft-mtp, auto, none, draft-simple or ngram-..., "
+            "several with commas [default: off]",
+        ),
+    ] = None,
+    draft_model: Annotated[
+        str | None,
+        typer.Option(
+            "--draft-model",
+            help="The draft: org/repo[:precision], an alias, or a path",
+            autocompletion=shared.complete_models,
+        ),
+    ] = None,
+    draft_tokens: Annotated[
+        int | None,
+        typer.Option("--draft-tokens", min=1, max=64, help="Most draft tokens a step [default: 3]"),
+    ] = None,
+    draft_min: Annotated[
+        int | None,
+        typer.Option("--draft-min", min=0, help="Drop shorter drafts [default: 0, none]"),
+    ] = None,
+    draft_p_min: Annotated[
+        float | None,
+        _number(
+            "--draft-p-min", low=0, high=1, help="Stop drafting below this confidence [default: 0]"
+        ),
+    ] = None,
+    no_draft_adapt: Annotated[
+        bool,
+        typer.Option("--no-draft-adapt", help="Always draft --draft-tokens, however it pays"),
+    ] = False,
+    require_spec: Annotated[
+        bool,
+        typer.Option("--require-spec", help="Fail where speculation cannot be set up"),
+    ] = False,
     quiet: shared.Quiet = False,
     as_json: shared.Json = False,
     yes: shared.Yes = False,
@@ -121,7 +159,17 @@ def infer(
     )
     output = Output(quiet=quiet)
     from geniex.cli import prompts
+    from geniex.speculation import read_wish
 
+    wish = read_wish(
+        spec_type,
+        draft_model,
+        draft_tokens=draft_tokens,
+        draft_min=draft_min,
+        draft_p_min=draft_p_min,
+        draft_adapt=not no_draft_adapt,
+        require_spec=require_spec,
+    )
     turns = prompts.read_turns(prompt or (), input_file, token_file, output.note)
     if turns is None and as_json:
         raise UsageError("`--json` needs a prompt", hint="give `-p TEXT`, or pipe the prompt in")
@@ -144,14 +192,13 @@ def infer(
         stop=(*prompts.read_stops(stop_file), *(text for text in stop or () if text)),
         think=think,
     )
-    from geniex.cli import loading, terminal
+    from geniex.cli import loading
     from geniex.cli.conversation import Conversation
 
     name = model or settings.model
     resolved = loading.find_or_pull(name, settings, output, yes=yes or as_json)
-    if turns is None:
-        terminal.hush()
-    opened = loading.load(resolved, settings, output)
+    find_draft = loading.DraftFinder(settings, output, yes=yes, ask=not as_json)
+    opened = loading.load(resolved, settings, output, wish, find_draft, hush=turns is None)
     try:
         conversation = Conversation(
             opened, output, answering, system=system_prompt, live=not as_json
@@ -191,8 +238,8 @@ def _report(conversation: "Conversation", turns: "Turns") -> dict[str, Any]:
     """The one object of `--json`: the last turn's answer, all turns, the plan."""
     from geniex.cli.profile import as_json
 
-    answers = [as_json(answer) for answer in _answer_all(conversation, turns)]
     opened = conversation.model
+    answers = [as_json(answer, opened) for answer in _answer_all(conversation, turns)]
     prompts = turns.texts or (None,)
     return {
         "model": opened.resolved.name,

@@ -1,33 +1,86 @@
 """From what the user typed to a loaded model, with progress, and open to Ctrl-C."""
 
+import sys
 import threading
 
 from geniex.cli import terminal
-from geniex.cli.output import Output
+from geniex.cli.output import DeclinedError, Output, is_terminal
 from geniex.config import Settings
-from geniex.session import OpenModel, find_model, load_model
-from geniex_catalogue.resolver import PullNeeded, ResolvedModel
+from geniex.session import OpenModel, decide_speculation, find_model, load_model, plan_model
+from geniex.speculation import SpeculationWish
+from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use
 
 
-def find_or_pull(name: str, settings: Settings, output: Output, *, yes: bool) -> ResolvedModel:
+def find_or_pull(
+    name: str, settings: Settings, output: Output, *, yes: bool, use: Use = "model"
+) -> ResolvedModel:
     """The files of a model; what is not here is pulled, after a question on a terminal.
 
-    Raises the catalogue's errors, and KeyboardInterrupt where the answer is no.
+    Raises the catalogue's errors, and DeclinedError where the answer is no.
     """
-    found = find_model(name, settings)
+    found = find_model(name, settings, use)
     if isinstance(found, PullNeeded):
         from geniex.cli.pull import fetch
 
         output.note(f"`{found.ref}` is not here yet")
         fetch(found.ref, settings, output, ask=not yes)
-        found = find_model(str(found.ref), settings)
+        found = find_model(str(found.ref), settings, use)
     if isinstance(found, PullNeeded):
         raise RuntimeError(f"`{found.ref}` was pulled and is not there")
     return found
 
 
-def load(resolved: ResolvedModel, settings: Settings, output: Output) -> OpenModel:
-    """Load a model. Ctrl-C gives the load up."""
+class DraftFinder:
+    """Finds drafts, and pulls those that are not here.
+
+    One that the user did not name is pulled after a yes: typed at the terminal, or given as `yes`.
+    """
+
+    def __init__(self, settings: Settings, output: Output, *, yes: bool, ask: bool) -> None:
+        self._settings = settings
+        self._output = output
+        self._yes = yes
+        self._ask = ask and is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+    def __call__(self, name: str, *, offered: bool) -> ResolvedModel | None:
+        """The draft's files; see `geniex.speculation.FindDraft`."""
+        settings, output = self._settings, self._output
+        if not offered:
+            yes = self._yes or not self._ask
+            return find_or_pull(name, settings, output, yes=yes, use="draft")
+        found = find_model(name, settings, "draft")
+        if isinstance(found, ResolvedModel):
+            return found
+        if not (self._yes or self._ask):
+            return None
+        try:
+            return find_or_pull(name, settings, output, yes=self._yes, use="draft")
+        except DeclinedError:
+            return None
+
+
+def load(
+    resolved: ResolvedModel,
+    settings: Settings,
+    output: Output,
+    wish: SpeculationWish,
+    find_draft: DraftFinder,
+    *,
+    hush: bool,
+) -> OpenModel:
+    """Choose what runs the model, find its draft where one is wanted, load. Ctrl-C gives it up.
+
+    `hush` keeps what is typed meanwhile for the chat that follows.
+    """
+    if hush and not wish.wanted:
+        terminal.hush()
+    with output.status("looking at the hardware..."):
+        planned = terminal.in_background(lambda: plan_model(resolved, settings))
+    speculation = decide_speculation(wish, resolved, planned[1], settings, find_draft)
+    if speculation.choice:
+        output.note(speculation.choice)
+    if hush and wish.wanted:  # not before: there may have been a question
+        terminal.hush()
     given_up = threading.Event()
     with output.status("loading model...") as status:
 
@@ -36,7 +89,10 @@ def load(resolved: ResolvedModel, settings: Settings, output: Output) -> OpenMod
             return not given_up.is_set()
 
         model = terminal.in_background(
-            lambda: load_model(resolved, settings, progress=progress), given_up.set
+            lambda: load_model(
+                resolved, settings, planned=planned, speculation=speculation, progress=progress
+            ),
+            given_up.set,
         )
     for warning in model.warnings:
         output.warn(warning)

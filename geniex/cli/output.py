@@ -55,6 +55,10 @@ def has_colour(stream: TextIO | None) -> bool:
     return is_terminal(stream) and not os.environ.get("NO_COLOR") and not dumb
 
 
+class DeclinedError(typer.Abort):
+    """Raised when the user says no."""
+
+
 class Output:
     """Where a command writes. `quiet` hides notes and profiles, never data, warnings or errors."""
 
@@ -152,12 +156,13 @@ class Status:
 
 
 def confirm(question: str, *, default: bool = False) -> None:
-    """Ask at the terminal. Raises typer.Abort for a no, UsageError where nobody can be asked."""
+    """Ask at the terminal. Raises DeclinedError for a no, UsageError where nobody can be asked."""
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise UsageError(
             "this needs a yes, and there is no terminal to ask at", hint="give `--yes`"
         )
-    typer.confirm(one_line(question), default=default, abort=True, err=True)
+    if not typer.confirm(one_line(question), default=default, err=True):
+        raise DeclinedError
 
 
 def waiting_for(name: str, output: Output) -> Callable[[int | None], None]:

@@ -65,6 +65,25 @@ def test_two_models_at_once(model: geniex.Model, tmp_path: Path) -> None:
     assert str(model.chat(QUESTION, temperature=0)) == ANSWER
 
 
+def test_speculation_changes_speed_alone(model: geniex.Model, tmp_path: Path) -> None:
+    plain = model.chat("Tell me about the owl.", temperature=0)
+    draft = {"spec_type": "draft-mtp", "draft_model": "geniex/tiny-chat-draft"}
+    for how in (draft, {"spec_type": "auto"}):
+        with geniex.load("tiny", data_dir=tmp_path, draft_adapt=False, **how) as other:  # type: ignore[arg-type]
+            answer = other.chat("Tell me about the owl.", temperature=0)
+        assert answer.content == plain.content and other.warnings == ()
+        assert 0 < answer.profile.draft_accepted <= answer.profile.draft_proposed
+    assert plain.profile.draft_proposed == 0
+
+
+def test_a_draft_is_not_downloaded(tmp_path: Path) -> None:
+    with pytest.raises(geniex.GenieXError, match="resolve draft model") as caught:
+        geniex.load("tiny", data_dir=tmp_path, spec_type="draft-mtp", draft_model="org/none")
+    assert "geniex pull org/none" in str(caught.value.hint)
+    with pytest.raises(geniex.GenieXError, match="nothing without a type"):
+        geniex.load("tiny", data_dir=tmp_path, draft_model="geniex/tiny-chat-draft")
+
+
 def test_errors_are_of_one_tree(model: geniex.Model, tmp_path: Path) -> None:
     with pytest.raises(geniex.GenieXError, match="org/none"):
         geniex.load("org/none", data_dir=tmp_path)

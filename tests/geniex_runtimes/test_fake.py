@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from geniex_catalogue.errors import (
     ContextLengthError,
     GenerationError,
     LoadError,
+    SpeculativeError,
     UsageError,
 )
 from geniex_catalogue.resolver import ResolvedModel
@@ -22,6 +24,7 @@ from geniex_runtimes.contract import (
     LoadOptions,
     PromptPiece,
     Runtime,
+    SpeculativeOptions,
     TextEvent,
 )
 from geniex_runtimes.fake import BOS, EOS, FakeModel, FakeRuntime, Script
@@ -190,3 +193,30 @@ def test_tokens_there_and_back() -> None:
     assert model.detokenize([BOS, 104, 105, EOS]) == "<s>hi</s>"
     with pytest.raises(UsageError):
         model.detokenize([999])
+
+
+def test_a_script_may_speculate_where_it_was_set_up() -> None:
+    script = Script(drafts=((3, 3), (3, 1), (2, 0)), spec_state="reduced", spec_reason="slow")
+    options = LoadOptions(speculative=SpeculativeOptions(("draft-mtp",)))
+    model = FakeRuntime(script).load(MODEL, options)
+    assert model.info.speculation == ("draft-mtp",)
+    profile = _read(model.generate(GenerationRequest(PROMPT)))[1].profile
+    assert (profile.draft_steps, profile.draft_proposed, profile.draft_accepted) == (3, 8, 4)
+    assert profile.accepted_at == (2, 1, 1)
+    assert (profile.spec_state, profile.spec_reason) == ("reduced", "slow")
+    for generation in (
+        model.generate(GenerationRequest(PROMPT, speculative=SpeculativeOptions())),
+        _load(script).generate(GenerationRequest(PROMPT)),
+    ):
+        plain = _read(generation)[1].profile
+        assert (plain.draft_steps, plain.draft_proposed, plain.spec_state) == (0, 0, None)
+
+
+def test_speculation_may_fail() -> None:
+    runtime = FakeRuntime(spec_failure="no")
+    wish = SpeculativeOptions(("draft-mtp",))
+    info = runtime.load(MODEL, LoadOptions(speculative=wish)).info
+    assert info.speculation == () and info.warnings[0].endswith("plain decoding: no")
+    with pytest.raises(SpeculativeError, match="no"):
+        runtime.load(MODEL, LoadOptions(speculative=replace(wish, require=True)))
+    assert runtime.load(MODEL, LoadOptions()).info.warnings == ()

@@ -1,6 +1,7 @@
 """`geniex infer` for real: llama.cpp and the built-in pair, by every way in."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -97,3 +98,67 @@ def test_devices_and_doctor_look_for_real(cli: Cli) -> None:
     found = cli("doctor", "--json").json
     assert found["plan"]["needed_memory"] < found["plan"]["available_memory"]
     assert any(probe["probe"] == "extra buffers" for probe in found["machine"]["probes"])
+
+
+class TestSpeculation:
+    OWL = "Tell me about the owl."
+    MTP = ("--spec-type", "draft-mtp", "--draft-model", "geniex/tiny-chat-draft")
+
+    @staticmethod
+    def accepted(err: str) -> tuple[int, int]:
+        """What the last line of the profile says: accepted, proposed."""
+        found = re.fullmatch(
+            r"draft accept:   (\d+)/(\d+) \((\d+\.\d)%\)", err.rstrip().splitlines()[-1]
+        )
+        assert found is not None, err
+        accepted, proposed = int(found[1]), int(found[2])
+        assert found[3] == f"{100 * accepted / proposed:.1f}"
+        return accepted, proposed
+
+    @pytest.mark.parametrize(
+        "sampling",
+        [("--temperature", "0"), ("--temperature", "0.8", "--seed", "7")],
+        ids=["greedy", "seeded"],
+    )
+    @pytest.mark.parametrize("how", ["tutorial", "path", "auto", "fixed"])
+    def test_the_same_text_and_drafts_that_were_accepted(
+        self, cli: Cli, tiny_chat_draft: Path, sampling: tuple[str, ...], how: str
+    ) -> None:
+        flags = {
+            "tutorial": (*self.MTP, "--draft-tokens", "3"),
+            "path": (*self.MTP[:3], str(tiny_chat_draft)),
+            "auto": ("--spec-type", "auto"),
+            "fixed": (*self.MTP, "--no-draft-adapt", "--require-spec"),
+        }[how]
+        ask = ("infer", "geniex/tiny-chat", "-p", self.OWL, *sampling)
+        plain, drafted = cli(*ask), cli(*ask, *flags)
+        assert drafted.code == 0 and drafted.out == plain.out != ""
+        accepted, proposed = self.accepted(drafted.err)
+        assert 0 < accepted <= proposed
+        if how == "fixed":
+            assert 0.5 < accepted / proposed < 0.9
+
+    def test_json_counts(self, cli: Cli) -> None:
+        ask = ("infer", "tiny", "-p", self.OWL, "-p", ANSWER, "--temperature", "0", "--json")
+        plain, drafted = cli(*ask).json, cli(*ask, *self.MTP, "--no-draft-adapt").json
+        for one, other in zip(plain["turns"], drafted["turns"], strict=True):
+            assert one["answer"] == other["answer"] and one["usage"] == other["usage"]
+            found = other["speculation"]
+            assert found["types"] == ["draft-mtp"] and found["state"] == "on"
+            assert found["accepted"] == sum(found["accepted_at"])
+            assert found["accepted"] + found["rejected"] == found["proposed"] > 0
+            # tokens without a draft (the first, the last of a budget) come one at a time
+            assert found["accepted"] + found["steps"] <= other["usage"]["completion_tokens"]
+            assert 1 < found["tokens_per_step"] <= 4
+            assert found["draft_time"] > 0 and found["verify_time"] > 0
+
+    def test_a_pair_that_does_not_fit(self, cli: Cli, toys: Path) -> None:
+        ask = ("infer", "tiny", "-p", self.OWL, "--temperature", "0")
+        draft = ("--spec-type", "draft-mtp", "--draft-model", str(toys / "g4-markov-draft.gguf"))
+        plain, fallen = cli(*ask), cli(*ask, *draft)
+        assert (fallen.code, fallen.out) == (0, plain.out)
+        assert fallen.err.count("speculative decoding setup failed; falling back to plain") == 1
+        assert "draft accept" not in fallen.err
+        required = cli(*ask, *draft, "--require-spec")
+        assert (required.code, required.out) == (1, "")
+        assert required.err.startswith("Error: ")

@@ -162,7 +162,6 @@ class TestSampling:
             pytest.param(("--stop-file", "/nowhere"), id="stop file"),
             pytest.param(("--compute", "fpga;"), id="compute"),
             pytest.param(("--runtime", "none"), id="runtime"),
-            pytest.param(("--spec-type", "draft-mtp"), id="not built yet"),
         ],
     )
     def test_wrong_values(self, cli: Cli, runtime: Recorder, args: tuple[str, ...]) -> None:

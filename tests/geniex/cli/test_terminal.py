@@ -6,6 +6,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ import pytest
 if sys.platform == "win32":
     pytest.skip("needs a pseudo terminal", allow_module_level=True)
 
+from geniex_catalogue.hubs.localfs import import_path
+from geniex_catalogue.names import ModelRef
+from geniex_catalogue.store import Store
 from tests.hubserver import HubServer
 from tests.terminal import Terminal, python, terminal
 
@@ -100,6 +104,52 @@ def test_questions_are_asked(data_dir: Path) -> None:
         shown.wait_for("Are you sure")
         shown.type("n\n")
         assert shown.leave()[0] == 1
+
+
+class TestDraftQuestion:
+    """`--spec-type auto` offers the draft that the catalogue knows."""
+
+    TARGET = "google/gemma-4-26B-A4B-it-qat-q4_0-gguf"
+    DRAFT = "RachidAR/gemma-4-26B-A4B-it-qat-assistant-q4_0-gguf"
+
+    @pytest.fixture(autouse=True)
+    def _stocked(
+        self, data_dir: Path, hub: HubServer, tiny_chat: Path, tiny_chat_draft: Path
+    ) -> None:
+        import_path(ModelRef(*self.TARGET.split("/")), tiny_chat, Store(data_dir))
+        hub.add(self.DRAFT, {"draft-Q4_0.gguf": tiny_chat_draft.read_bytes()})
+
+    def question(self, *args: str) -> AbstractContextManager[Terminal]:
+        command = scripted("plain", "infer", self.TARGET, "--spec-type", "auto", *args)
+        return terminal(*command)
+
+    @pytest.mark.parametrize(
+        ("answer", "chosen"),
+        [("y", f"draft-mtp, with {DRAFT}:Q4_0"), ("n", "ngram-simple, its draft is not here")],
+    )
+    def test_yes_and_no(self, answer: str, chosen: str) -> None:
+        with self.question("-p", "hi") as shown:
+            shown.wait_for(f"Download {self.DRAFT}:Q4_0")
+            shown.type(f"{answer}\n")
+            assert shown.leave()[0] == 0
+            assert f"speculation: {chosen}" in shown.text and "Hello, world!" in shown.text
+
+    def test_ctrl_c_is_no_answer(self) -> None:
+        with self.question("-p", "hi") as shown:
+            shown.wait_for("Download ")
+            shown.type("\x03")
+            assert shown.leave()[0] == 130
+            assert "Hello" not in shown.text and shown.settings() == shown.before
+
+    def test_a_chat_asks_before_it_begins(self) -> None:
+        with self.question() as shown:
+            shown.wait_for("Download ")
+            shown.type("n\n")
+            shown.wait_for("Send a message")
+            shown.type("hi\r")
+            shown.wait_for("Hello, world!")
+            shown.type("\x04")
+            assert shown.leave()[0] == 0 and shown.settings() == shown.before
 
 
 class TestChat:

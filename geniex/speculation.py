@@ -1,0 +1,329 @@
+"""From the user's words to how a model speculates: which types, with which draft.
+
+`read_wish` checks the words. `decide` looks at the target: it finds the draft, chooses where it was
+left to choose (`auto`), and says what it chose and what stands in the way.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from geniex_catalogue import names
+from geniex_catalogue.entries import catalogue
+from geniex_catalogue.errors import (
+    GenieXError,
+    GGUFError,
+    LoadError,
+    ModelPathError,
+    SpeculativeError,
+    StoreError,
+    UsageError,
+)
+from geniex_catalogue.folder import scan
+from geniex_catalogue.gguf import read_header
+from geniex_catalogue.resolver import ResolvedModel
+from geniex_catalogue.store import Store
+from geniex_runtimes.contract import SpeculativeOptions
+
+log = logging.getLogger("geniex.speculation")
+
+MTP, SIMPLE, NGRAM = "draft-mtp", "draft-simple", "ngram-simple"
+RUNTIME = "llama_cpp"
+FAILED = "speculative decoding setup failed; falling back to plain decoding"
+MEDIA_IGNORED = (
+    "--spec-type set on a VLM-classified model; running the LLM path, "
+    "image / audio inputs will be ignored"
+)
+
+# what a draft's own files can be wrong with: the answer goes on without it
+_FILE_FAULTS = (ModelPathError, GGUFError, LoadError, StoreError, UsageError)
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationWish:
+    """What the user asked for: `options` with the types, or `auto`; `draft` is a name or a path."""
+
+    options: SpeculativeOptions = field(default_factory=SpeculativeOptions)
+    auto: bool = False
+    draft: str | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is to be speculation at all."""
+        return self.auto or bool(self.options.types)
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """How a model is to speculate; no types is plain decoding.
+
+    `choice` says what `auto` chose and why, empty where the user chose; `warnings` are for the
+    user's eyes.
+    """
+
+    options: SpeculativeOptions = field(default_factory=SpeculativeOptions)
+    draft: ResolvedModel | None = None
+    choice: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+NO_WISH = SpeculationWish()
+PLAIN = Speculation()
+
+
+class FindDraft(Protocol):
+    """Finds a draft by name or path, as far as the face may go for it."""
+
+    def __call__(self, name: str, *, offered: bool) -> ResolvedModel | None:
+        """The draft's files.
+
+        `offered` is a draft that the user did not name: None where it is not here and not wanted.
+        Raises the catalogue's errors.
+        """
+        ...
+
+
+def read_wish(
+    spec_type: str | None = None,
+    draft_model: str | None = None,
+    *,
+    draft_tokens: int | None = None,
+    draft_min: int | None = None,
+    draft_p_min: float | None = None,
+    draft_adapt: bool = True,
+    require_spec: bool = False,
+) -> SpeculationWish:
+    """The wish in the user's words; what is None is the default.
+
+    `spec_type` is `auto`, `none`, or known types with commas. Raises UsageError for what is unknown
+    and for words that would do nothing.
+    """
+    draft = draft_model or None
+    if spec_type is None:
+        _refuse_words_without_type(
+            {
+                "--draft-model": draft is not None,
+                "--draft-tokens": draft_tokens is not None,
+                "--draft-min": draft_min is not None,
+                "--draft-p-min": draft_p_min is not None,
+                "--no-draft-adapt": not draft_adapt,
+                "--require-spec": require_spec,
+            }
+        )
+        return NO_WISH
+    from geniex_runtimes.llama_cpp.speculative.types import AUTO, parse_types
+
+    types = parse_types(spec_type)
+    auto = types == (AUTO,)
+    options = SpeculativeOptions(
+        types=() if auto else types,
+        n_max=SpeculativeOptions().n_max if draft_tokens is None else draft_tokens,
+        n_min=draft_min or 0,
+        p_min=draft_p_min or 0.0,
+        adapt=draft_adapt,
+        require=require_spec,
+    )
+    _check(options)
+    wish = SpeculationWish(options, auto, draft)
+    if draft is not None and wish.wanted and not (auto or _takes_draft(types)):
+        raise UsageError(
+            f"{', '.join(types)} has no use for a draft model",
+            hint="leave `--draft-model` out, or add `draft-mtp` to `--spec-type`",
+        )
+    return wish
+
+
+def _check(options: SpeculativeOptions) -> None:
+    if options.n_max < 1 or options.n_min < 0 or not 0 <= options.p_min <= 1:
+        raise UsageError(
+            f"drafts of {options.n_min} to {options.n_max} tokens above a confidence of "
+            f"{options.p_min} are not possible",
+            hint="a draft has 1 token or more, a confidence goes from 0 to 1",
+        )
+    if options.n_min > options.n_max:
+        raise UsageError(
+            f"drafts of at least {options.n_min} tokens cannot be at most {options.n_max} long",
+            hint="raise `--draft-tokens`, or lower `--draft-min`",
+        )
+
+
+def _refuse_words_without_type(given: dict[str, bool]) -> None:
+    flag = next((name for name, is_given in given.items() if is_given), None)
+    if flag is not None:
+        raise UsageError(
+            f"`{flag}` does nothing without a type of speculation",
+            hint=f"add `--spec-type {MTP}`, or `--spec-type auto`",
+        )
+
+
+def _takes_draft(types: tuple[str, ...]) -> bool:
+    return any(name.startswith("draft-") for name in types)
+
+
+def decide(
+    wish: SpeculationWish, target: ResolvedModel, runtime: str, store: Store, find: FindDraft
+) -> Speculation:
+    """How `target` speculates on `runtime`, its draft found.
+
+    A draft whose files are damaged or missing is plain decoding with a warning, or an error where
+    the wish requires speculation. Raises UsageError for a draft that is needed and not named, and
+    what `find` raises.
+    """
+    if not wish.wanted:
+        return PLAIN
+    if runtime != RUNTIME:
+        text = f"speculative decoding is only supported by {RUNTIME}"
+        if wish.options.require:
+            raise SpeculativeError(f"{text}, not by runtime {runtime}")
+        return Speculation(warnings=(f"{text}; ignoring for runtime {runtime}",))
+    try:
+        made = _chosen(wish, target, store, find) if wish.auto else _asked(wish, target, find)
+    except SpeculativeError as exc:
+        if wish.options.require:
+            raise
+        warning = f"{FAILED}: {exc.message}"
+        log.warning(warning)
+        return Speculation(warnings=(warning,))
+    if made.choice:
+        log.info(made.choice)
+    if has_projector(target, store):
+        made = replace(made, warnings=(*made.warnings, MEDIA_IGNORED))
+    return made
+
+
+def _asked(wish: SpeculationWish, target: ResolvedModel, find: FindDraft) -> Speculation:
+    types = wish.options.types
+    if wish.draft is not None:
+        return Speculation(wish.options, _named(wish.draft, find))
+    heads = target.header is not None and target.header.has_heads
+    if SIMPLE in types or (MTP in types and not heads):
+        kind = MTP if MTP in types and not heads else SIMPLE
+        raise _draft_missing(kind, target)
+    return Speculation(wish.options)
+
+
+def _draft_missing(kind: str, target: ResolvedModel) -> UsageError:
+    if kind == SIMPLE:
+        return UsageError(
+            f"{SIMPLE} needs a draft model",
+            hint="name a small model of the same vocabulary with `--draft-model`",
+        )
+    known = catalogue().draft_for(target.ref) if target.ref is not None else None
+    hint = (
+        f"the draft of this model is `--draft-model {known}`"
+        if known is not None
+        else (
+            "name a draft that was trained for exactly this model with `--draft-model`; "
+            f"`--spec-type {NGRAM}` needs none"
+        )
+    )
+    return UsageError(
+        f"{MTP} needs a draft model: `{target.name}` carries no heads of its own", hint=hint
+    )
+
+
+def _named(name: str, find: FindDraft) -> ResolvedModel:
+    """The draft that the user named. Raises SpeculativeError for faults of its files."""
+    try:
+        draft = find(name, offered=False)
+    except _FILE_FAULTS as exc:
+        raise SpeculativeError(exc.message, hint=exc.hint) from exc
+    except GenieXError as exc:
+        exc.message = f'resolve draft model "{name}": {exc.message}'
+        exc.args = (exc.message,)
+        raise
+    if draft is None:
+        raise RuntimeError(f"`{name}` was asked for and passed over")
+    return draft
+
+
+def _chosen(
+    wish: SpeculationWish, target: ResolvedModel, store: Store, find: FindDraft
+) -> Speculation:
+    """What `auto` chooses: heads of the target's own, a draft made for it, else n-grams."""
+
+    def made(kind: str, why: str, draft: ResolvedModel | None = None) -> Speculation:
+        choice = f"speculation: {kind}, {why}"
+        return Speculation(replace(wish.options, types=(kind,)), draft, choice)
+
+    if wish.draft is not None:
+        draft = _named(wish.draft, find)
+        is_draft = draft.header is not None and draft.header.role == "draft"
+        return made(MTP if is_draft else SIMPLE, f"with {draft.name}", draft)
+    reasons: list[str] = []
+    if target.header is not None and target.header.has_heads:
+        if not (misfit := _misfit(target, None)):
+            return made(MTP, "with the heads in the model's own file")
+        reasons.append(misfit)
+    for name in _known_drafts(target, store):
+        offered, reason = _offered(name, target, find)
+        if offered is not None:
+            return made(MTP, f"with {offered.name}", offered)
+        reasons.append(reason)
+    return made(NGRAM, "; ".join(reasons) or "no draft of this model is known")
+
+
+def _offered(name: str, target: ResolvedModel, find: FindDraft) -> tuple[ResolvedModel | None, str]:
+    """A draft nobody named, or why there is none; what is wrong with it is no error."""
+    try:
+        draft = find(name, offered=True)
+    except GenieXError as exc:
+        return None, exc.message
+    if draft is None:
+        return None, f"its draft is not here (`geniex pull {name}`)"
+    return (None, misfit) if (misfit := _misfit(target, draft)) else (draft, "")
+
+
+def _misfit(target: ResolvedModel, draft: ResolvedModel | None) -> str:
+    """Why target and draft (None: its own heads) do not go together; empty where they do."""
+    from geniex_runtimes.llama_cpp.speculative import pair
+
+    if target.header is None or (draft is not None and draft.header is None):
+        return "it has no header"
+    try:
+        if draft is None:
+            pair.check(target.header, target.path, None, None)
+        else:
+            pair.check(target.header, target.path, draft.header, draft.path)
+    except (SpeculativeError, GGUFError) as exc:
+        return exc.message
+    return ""
+
+
+def _known_drafts(target: ResolvedModel, store: Store) -> Iterator[str]:
+    """Names and paths of drafts that were made for a target: the catalogue's, then its folder's."""
+    if target.ref is None:
+        place = names.local_path(target.name)
+        if place is not None and place.is_dir():
+            yield from (str(place / draft.name) for draft in scan(place).fileset.drafts)
+        return
+    known = catalogue().draft_for(target.ref)
+    if known is not None:
+        yield str(known)
+    stored = store.find(target.ref)
+    if stored is None or stored.manifest is None:
+        return
+    for record in stored.manifest.extras:
+        here = stored.extra(record.name) is not None
+        if here and record.name.endswith(".gguf") and _is_draft(stored.path(record)):
+            yield f"{stored.name}:{record.name}"
+
+
+def _is_draft(path: Path) -> bool:
+    try:
+        return read_header(path).role == "draft"
+    except GGUFError:
+        return False
+
+
+def has_projector(target: ResolvedModel, store: Store) -> bool:
+    """Whether images or audio are part of the model: its manifest says so, or a file beside it."""
+    stored = store.find(target.ref) if target.ref is not None else None
+    if stored is not None and stored.manifest is not None:
+        projector = stored.manifest.projector
+        named = projector is not None and bool(projector.name)
+        return named or stored.manifest.model_type == "vlm"
+    folder = target.path.parent
+    return any("mmproj" in path.name.lower() for path in folder.glob("*.gguf"))
