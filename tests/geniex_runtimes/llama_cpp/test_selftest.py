@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from geniex_runtimes.llama_cpp import selftest
+from geniex_runtimes.llama_cpp import selftest, survival
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_command_that_does_not_start(package: Path, data_dir: Path) -> None:
 
 def test_without_the_package(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
-    monkeypatch.setattr(selftest, "_package", lambda: None)
+    monkeypatch.setattr(survival, "package_folder", lambda: None)
     works, result = selftest.probe(data_dir, "a CPU")
     assert (works, result.reason) == (False, "llama-cpp-python is not installed")
 
@@ -172,7 +172,7 @@ def test_the_child_refuses_what_is_no_model(tmp_path: Path) -> None:
     path.write_bytes(b"GGUF")
     command = selftest._command()
     assert command is not None
-    outcome, final = selftest.run([*command[:-1], str(path)])
+    outcome, final = survival.run([*command[:-1], str(path)], selftest.TIMEOUT)
     assert (outcome.passed, final) == (False, False)
     assert "does not load" in (outcome.reason or "")
 

@@ -88,6 +88,12 @@ REFUSED_PAIRS = [
         id="target-ends-sliding",
     ),
     pytest.param(
+        {"attention.sliding_window_pattern": [True, True, True, True]},
+        {},
+        ["sliding and sliding"],
+        id="target-all-sliding",
+    ),
+    pytest.param(
         {"attention.sliding_window_pattern": [True, True, False, False]},
         {},
         ["full and full"],

@@ -1,0 +1,143 @@
+"""What may kill the process is tried in a child first, and the outcome is remembered."""
+
+import ctypes
+import hashlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+log = logging.getLogger("geniex.llama_cpp")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a test found; `reason` tells why it failed."""
+
+    passed: bool
+    reason: str | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A file of outcomes by key: the newest `kept` of them, under `title`."""
+
+    path: Path
+    title: str
+    kept: int
+
+    def read(self) -> dict[str, Outcome]:
+        """All outcomes; none, with a warning, where the file is damaged."""
+        try:
+            outcomes = json.loads(self.path.read_text(encoding="utf-8"))[self.title]
+            return {key: Outcome(**value) for key, value in outcomes.items()}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+            log.warning("%s is not readable, testing again: %s", self.path, exc)
+            return {}
+
+    def add(self, key: str, outcome: Outcome) -> str | None:
+        """Write an outcome besides what is there, in one step; a text when that failed."""
+        outcomes = {key: outcome, **{k: o for k, o in self.read().items() if k != key}}
+        kept = dict(list(outcomes.items())[: self.kept])
+        text = json.dumps({self.title: {k: asdict(o) for k, o in kept.items()}}, indent=2)
+        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(text + "\n", encoding="utf-8")
+            temporary.replace(self.path)
+        except OSError as exc:
+            return f"not remembered: {exc}"
+        return None
+
+
+def run(command: Sequence[str], timeout: float) -> tuple[Outcome, bool]:
+    """Run a child for at most `timeout` seconds.
+
+    The second value is False for a failure of Python itself (a missing module, a bad file): the
+    child ended with 1 and its last line is the reason, or it did not start.
+    """
+    started = time.monotonic()
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        return Outcome(False, f"no answer within {timeout:g} s", timeout), True
+    except OSError as exc:
+        return Outcome(False, f"the test did not start: {exc}"), False
+    seconds = round(time.monotonic() - started, 2)
+    if done.returncode == 0:
+        return Outcome(True, None, seconds), True
+    last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    if done.returncode == 1:
+        return Outcome(False, f"the test did not run: {last}", seconds), False
+    return Outcome(False, f"the test {_death(done.returncode)}", seconds), True
+
+
+def _death(code: int) -> str:
+    if code < 0:
+        import signal
+
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was killed by signal {-code}"
+    # Windows reports an exception's number: 0xC000001D is an illegal instruction
+    return f"ended with code {code:#x}" if code > 255 else f"ended with code {code}"
+
+
+def package_folder() -> Path | None:
+    """The folder of llama_cpp, without importing it; None where it is not installed."""
+    from importlib.util import find_spec
+
+    spec = find_spec("llama_cpp")
+    return Path(spec.origin).parent if spec is not None and spec.origin else None
+
+
+def build_key(package: Path, *more: str) -> str:
+    """Names a build and what it is tried with: version, and size and time of each library."""
+    parts = [*more, _version(package)]
+    for library in sorted((package / "lib").glob("*")):
+        if library.is_file():
+            facts = library.stat()
+            parts.append(f"{library.name} {facts.st_size} {facts.st_mtime_ns}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+def _version(package: Path) -> str:
+    from importlib.metadata import distributions
+
+    for distribution in distributions(name="llama-cpp-python", path=[str(package.parent)]):
+        return distribution.version
+    return "unknown version"
+
+
+def child(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module of this project in a child."""
+    # -P: a file in the user's folder must not stand in for a module
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def die_quietly() -> None:
+    """No core file, and no window that waits for a click, when this process is killed."""
+    if sys.platform == "win32":
+        ctypes.windll.kernel32.SetErrorMode(0x0001 | 0x0002)
+    else:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
