@@ -40,7 +40,7 @@ class Sampling(TypedDict, total=False):
     grammar: str
 
 
-class Speculation(TypedDict, total=False):
+class Speculating(TypedDict, total=False):
     """How to speculate, as the flags of `geniex infer` of the same names say."""
 
     spec_type: str
@@ -131,7 +131,7 @@ def load(
     nctx: int | None = None,
     ngl: int | None = None,
     threads: int | None = None,
-    **speculation: Unpack[Speculation],
+    **speculation: Unpack[Speculating],
 ) -> Model:
     """Load a model that is here, by name or path; without one, the configured default.
 

@@ -4,7 +4,7 @@ import sys
 import threading
 
 from geniex.cli import terminal
-from geniex.cli.output import DeclinedError, Output, is_terminal
+from geniex.cli.output import DeclinedError, Output, is_terminal, one_line
 from geniex.config import Settings
 from geniex.session import OpenModel, decide_speculation, find_model, load_model, plan_model
 from geniex.speculation import SpeculationWish
@@ -78,7 +78,7 @@ def load(
         planned = terminal.in_background(lambda: plan_model(resolved, settings))
     speculation = decide_speculation(wish, resolved, planned[1], settings, find_draft)
     if speculation.choice:
-        output.note(speculation.choice)
+        output.note(one_line(speculation.choice))
     if hush and wish.wanted:  # not before: there may have been a question
         terminal.hush()
     given_up = threading.Event()

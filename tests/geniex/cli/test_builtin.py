@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cliharness import Cli
+from tests.hubserver import HubServer
 from tests.terminal import ROOT, environment
 
 QUESTION = "What is the capital of France?"
@@ -137,6 +138,26 @@ class TestSpeculation:
         assert 0 < accepted <= proposed
         if how == "fixed":
             assert 0.5 < accepted / proposed < 0.9
+
+    def test_the_tutorial_from_the_first_pull(
+        self, cli: Cli, hub: HubServer, tiny_chat: Path, tiny_chat_draft: Path
+    ) -> None:
+        target = "google/gemma-4-26B-A4B-it-qat-q4_0-gguf"
+        draft = "RachidAR/gemma-4-26B-A4B-it-qat-assistant-q4_0-gguf"
+        files = {"gemma-4-26B_q4_0-it.gguf": tiny_chat, "mmproj-model-f16.gguf": tiny_chat_draft}
+        hub.add(target, {name: path.read_bytes() for name, path in files.items()})
+        assistant = "gemma-4-26B-A4B-it-qat-assistant-q4_0.gguf"
+        hub.add(draft, {assistant: tiny_chat_draft.read_bytes()})
+        assert cli("pull", f"{target}:Q4_0").code == 0
+        assert cli("pull", f"{draft}:Q4_0").code == 0
+        seen = len(hub.seen)
+        flags = ("--spec-type", "draft-mtp", "--draft-model", f"{draft}:Q4_0", "--draft-tokens")
+        result = cli("infer", f"{target}:Q4_0", *flags, "3", stdin=self.OWL.encode())
+        assert result.code == 0 and "owl" in result.out
+        assert self.accepted(result.err)[0] > 0
+        assert len(hub.seen) == seen
+        chosen = cli("infer", target, "--spec-type", "auto", "-p", self.OWL, "--json").json
+        assert chosen["speculation"]["draft_model"] == f"{draft}:Q4_0"
 
     def test_json_counts(self, cli: Cli) -> None:
         ask = ("infer", "tiny", "-p", self.OWL, "-p", ANSWER, "--temperature", "0", "--json")
