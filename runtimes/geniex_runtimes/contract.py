@@ -89,7 +89,7 @@ class GenerationRequest:
     is full. `stop` strings end the answer and are not part of it. `logprobs` is how many
     alternatives per token to report (None: no logprobs). `reuse_prefix` False evaluates the whole
     prompt even where a slot already holds its beginning. `speculative` None is as the model was
-    loaded; of what was set up then, a request may use less.
+    loaded; otherwise its numbers count, and whether it has types: which ones was settled then.
     """
 
     prompt: Sequence[PromptPiece] | Sequence[int]

@@ -192,7 +192,7 @@ class LlamaCppModel:
         """What a request gets of the speculation that was set up."""
         if asked is None:
             return self._speculative
-        types = tuple(kind for kind in asked.types if kind in self._speculative.types)
+        types = self._speculative.types if asked.types else ()
         return replace(asked, types=types, n_max=min(asked.n_max, self._speculative.n_max))
 
     def _check_tokens(self, tokens: Sequence[int]) -> None:

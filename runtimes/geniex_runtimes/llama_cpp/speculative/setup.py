@@ -1,6 +1,7 @@
 """From speculative options to a context and a speculator, or to plain decoding and the reason."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from geniex_catalogue.errors import GenieXError, SpeculativeError
@@ -8,14 +9,21 @@ from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import LoadOptions, SpeculativeOptions
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions
 from geniex_runtimes.llama_cpp.library import Library
+from geniex_runtimes.llama_cpp.speculative import pair
 from geniex_runtimes.llama_cpp.speculative.drafter import Drafter
-from geniex_runtimes.llama_cpp.speculative.mtp import Mode, MtpDrafter
+from geniex_runtimes.llama_cpp.speculative.model_drafter import Mode, ModelDrafter
+from geniex_runtimes.llama_cpp.speculative.ngram import NgramMapK, NgramSimple
+from geniex_runtimes.llama_cpp.speculative.ngram_mod import NgramMod
+from geniex_runtimes.llama_cpp.speculative.sequence import DrafterSequence
 from geniex_runtimes.llama_cpp.speculative.speculator import Speculator
 from geniex_runtimes.llama_cpp.weights import Weights
 
 log = logging.getLogger("geniex.llama_cpp")
 
 FALLBACK = "speculative decoding setup failed; falling back to plain decoding"
+NGRAMS: dict[str, Callable[[], Drafter]] = {
+    kind.name: kind for kind in (NgramSimple, NgramMapK, NgramMod)
+}
 # more rows in one decode round differently from one row on a CPU (docs/threads.md)
 CPU_DRAFT_TOKENS = 6
 
@@ -50,23 +58,25 @@ def checked(model: ResolvedModel, options: LoadOptions) -> Wanted:
         )
         wanted = replace(wanted, n_max=CPU_DRAFT_TOKENS)
     try:
-        mode = _mode(model, options.draft) if "draft-mtp" in wanted.types else None
+        mode = _mode(model, options.draft, wanted.types)
     except SpeculativeError as exc:
         return _fallen(wanted, exc, tuple(warnings))
     return Wanted(wanted, mode, tuple(warnings))
 
 
-def _mode(model: ResolvedModel, draft: ResolvedModel | None) -> Mode:
-    from geniex_runtimes.llama_cpp.speculative import pair
-
+def _mode(model: ResolvedModel, draft: ResolvedModel | None, types: tuple[str, ...]) -> Mode | None:
+    """How the draft model of these types works; None where they need none."""
+    if not {"draft-mtp", "draft-simple"} & set(types):
+        return None
+    if {"draft-mtp", "draft-simple"} <= set(types):
+        raise SpeculativeError("`draft-simple` and `draft-mtp` cannot be used together")
     if model.header is None:
         raise SpeculativeError(f"`{model.name}` has no GGUF header to check a draft against")
-    return pair.check(
-        model.header,
-        model.path,
-        draft.header if draft is not None else None,
-        draft.path if draft is not None else None,
-    )
+    header, path = (draft.header, draft.path) if draft is not None else (None, None)
+    if "draft-simple" in types:
+        pair.check_simple(model.header, model.path, header, path)
+        return "simple"
+    return pair.check(model.header, model.path, header, path)
 
 
 def _fallen(
@@ -119,24 +129,45 @@ class Speculation:
         )
         if self.context.rollback < rollback:
             raise SpeculativeError("the recurrent state of this architecture cannot be cut back")
-        draft_weights = weights
-        if self.wanted.mode == "shared" and draft is not None:
-            draft_weights = self._draft_weights = Weights(
-                library, draft.files, extra_buffers=extra_buffers, heads=True
-            )
-        draft_context: Context | None = None
-        drafters: list[Drafter] = []
+        drafters: list[Drafter] = [
+            NGRAMS[kind]() for kind in self.wanted.options.types if kind in NGRAMS
+        ]
+        context: Context | None = None
         if self.wanted.mode is not None:
-            if draft_weights.hidden_size != weights.hidden_size:
-                raise SpeculativeError(
-                    f"the draft is made for hidden states of {draft_weights.hidden_size} values, "
-                    f"the target has {weights.hidden_size}"
+            draft_weights = weights
+            if draft is not None and not self.wanted.heads:
+                draft_weights = self._draft_weights = Weights(
+                    library,
+                    draft.files,
+                    extra_buffers=extra_buffers,
+                    heads=self.wanted.mode == "shared",
                 )
-            draft_context = Context(library, draft_weights, options, target=self.context)
-            mtp = MtpDrafter(library, draft_weights, self.context, draft_context, self.wanted.mode)
-            n_max = min(n_max, mtp.longest or n_max)
-            drafters.append(mtp)
-        self.speculator = Speculator(drafters[0], n_max, draft_context)
+            model, context = self._model_drafter(
+                library, weights, draft_weights, options, self.wanted.mode
+            )
+            drafters.append(model)
+        drafter = drafters[0] if len(drafters) == 1 else DrafterSequence(drafters)
+        self.speculator = Speculator(drafter, n_max, context)
+
+    def _model_drafter(
+        self,
+        library: Library,
+        weights: Weights,
+        draft: Weights,
+        options: ContextOptions,
+        mode: Mode,
+    ) -> tuple[ModelDrafter, Context]:
+        if mode == "simple":
+            context = Context(library, draft, options)
+        elif draft.hidden_size != weights.hidden_size:
+            # llama.cpp would read past its memory: checked before the context exists
+            raise SpeculativeError(
+                f"the draft is made for hidden states of {draft.hidden_size} values, the target "
+                f"has {weights.hidden_size}"
+            )
+        else:
+            context = Context(library, draft, options, target=self.context)
+        return ModelDrafter(library, draft, self.context, context, mode), context
 
     def close(self) -> None:
         """Free the contexts, the draft's before the target's, then the draft's weights."""

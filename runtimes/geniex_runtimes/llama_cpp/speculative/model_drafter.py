@@ -1,10 +1,14 @@
-"""Drafting with multi-token prediction: heads trained with the target, fed with its hidden states.
+"""Drafting with a model: heads trained with the target for this, or an ordinary small model.
 
-The three modes of llama.cpp's `draft-mtp`:
+The three modes of llama.cpp's `draft-mtp`, whose heads are fed with the target's hidden states:
 
 * shared: the draft is a file of its own and attends to the target's KV cells;
 * own: one head in the target's file, with KV cells of its own;
-* chained: several such heads, head i proposing the token i places ahead.
+* chained: several such heads, head i proposing the token i places ahead;
+
+and `draft-simple`:
+
+* simple: a model of its own with the target's vocabulary, fed with tokens alone.
 """
 
 import ctypes
@@ -23,11 +27,13 @@ from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.speculative.drafter import Ask, Rows
 from geniex_runtimes.llama_cpp.weights import Weights
 
-log = logging.getLogger("geniex.llama_cpp.mtp")
+log = logging.getLogger("geniex.llama_cpp.draft")
 
-Mode: TypeAlias = Literal["shared", "own", "chained"]
+Mode: TypeAlias = Literal["shared", "own", "chained", "simple"]
 Floats: TypeAlias = npt.NDArray[np.float32]
 
+_NO_STATE: Floats = np.zeros(0, np.float32)
+_MERGED = 16  # rows per slot that are caught up in the first decode of a draft, not before it
 _CONFIDENCE_OVER = 10  # llama.cpp compares p_min with the share among so many likeliest tokens
 
 
@@ -47,10 +53,8 @@ class _Track:
     rows: int = 0  # address of the states of the rows just verified
 
 
-class MtpDrafter:
-    """Drafts with MTP heads. See drafter.Drafter for the contract."""
-
-    name = "draft-mtp"
+class ModelDrafter:
+    """Drafts with a model. See drafter.Drafter for the contract."""
 
     def __init__(
         self,
@@ -61,27 +65,24 @@ class MtpDrafter:
         mode: Mode,
     ) -> None:
         """`weights` are the draft's (those of the target where the heads are in its file)."""
+        self.name = "draft-simple" if mode == "simple" else "draft-mtp"
         self._library = library
         self._target = target
         self._context = draft
         self._mode = mode
         self._heads = weights.heads if mode == "chained" else 1
         self._vocab = weights.vocab.size
-        self._width = weights.hidden_size
+        self._width = weights.hidden_size if mode != "simple" else 0
         self._batch = Batch(library, BATCH_ROWS, self._width)
         self._tracks = [
             _Track(np.zeros(self._width, np.float32)) for _ in range(target.options.slots)
         ]
         self._logits_type = ctypes.c_float * self._vocab
         self._hidden_type = ctypes.c_float * self._width
-        library.set_nextn(target.handle, True, False)
-        # own heads also evaluate rows that give no token, and the states of all rows are counted
-        library.set_nextn(draft.handle, True, mode != "own")
-
-    @property
-    def longest(self) -> int | None:
-        """The most tokens a draft can have; None where the heads set no limit."""
-        return self._heads if self._mode == "chained" else None
+        if self._width:
+            library.set_nextn(target.handle, True, False)
+            # own heads also evaluate rows that give no token: the states of all rows are counted
+            library.set_nextn(draft.handle, True, mode != "own")
 
     def begin(self, slot: int, kept: int) -> int:
         """Cut the draft's cells back to what stays."""
@@ -101,8 +102,8 @@ class MtpDrafter:
 
     def process(self, rows: Sequence[Rows]) -> None:
         """Remember the target's states of the rows that it has just evaluated."""
-        base = self._library.nextn_rows(self._target.handle)
-        if not base:
+        base = self._library.nextn_rows(self._target.handle) if self._width else 0
+        if self._width and not base:
             raise GenerationError("llama.cpp gave no hidden states for the draft")
         for one in rows:
             track = self._tracks[one.slot]
@@ -119,8 +120,16 @@ class MtpDrafter:
             track.hidden.append(self._state(track.rows, index - 1) if index else track.pending)
 
     def _state(self, rows: int, index: int) -> Floats:
+        if not self._width:
+            return _NO_STATE
         buffer = self._hidden_type.from_address(rows + index * self._width * 4)
         return np.frombuffer(memoryview(buffer), np.float32).copy()
+
+    def _own_state(self, row: int) -> Floats:
+        """The draft's own state at a row of its batch, for its next step."""
+        if not self._width:
+            return _NO_STATE
+        return self._state(self._library.nextn_row(self._context.handle, row), 0)
 
     def accept(self, slot: int, verified: Rows, accepted: int) -> None:
         """Keep the states of what the target has accepted."""
@@ -141,14 +150,14 @@ class MtpDrafter:
             self._catch_up(asks, leave=0)
             self._draft_chained(asks, drafts)
             return drafts
-        if self._mode == "own":
-            self._catch_up(asks, leave=16)
+        if self._mode != "shared":
+            self._catch_up(asks, leave=_MERGED)
         live = self._first_rows(asks)
         try:
             self._steps(asks, drafts, live)
         except GenerationError as exc:
             log.warning("a draft was cut short: %s", exc.message)
-        if self._mode == "own":
+        if self._mode != "shared":
             for ask in asks:
                 track = self._tracks[ask.slot]
                 self._context.keep(ask.slot, len(ask.tokens) + 1)
@@ -187,8 +196,7 @@ class MtpDrafter:
                     continue
                 drafts[index].append(token)
                 if len(drafts[index]) < ask.n_max:
-                    state = self._state(self._library.nextn_row(context.handle, row), 0)
-                    going_on.append((index, token, state))
+                    going_on.append((index, token, self._own_state(row)))
             batch.clear()
             live = []
             for index, token, state in going_on:
@@ -226,7 +234,7 @@ class MtpDrafter:
                 token = self._best(row, asks[index].p_min)
                 if token is not None:
                     drafts[index].append(token)
-                    states[index].append(self._state(library.nextn_row(context.handle, row), 0))
+                    states[index].append(self._own_state(row))
                     going_on.append(index)
             live = going_on
         library.set_nextn_head(context.handle, 0)

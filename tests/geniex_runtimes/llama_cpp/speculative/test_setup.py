@@ -1,0 +1,114 @@
+"""From options to a speculator: every type works, and what cannot work falls back and says why."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from geniex_catalogue.errors import SpeculativeError
+from geniex_runtimes.contract import LoadOptions, SpeculativeOptions
+from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
+from geniex_runtimes.llama_cpp.speculative.setup import FALLBACK
+from tests.geniex_runtimes.llama_cpp.answers import answer, resolved, turn
+
+OWL = turn("Tell me about the owl.")
+PLAIN = SpeculativeOptions()
+
+
+def load_with(target: Path, draft: Path | None, *types: str, **fields: object) -> LlamaCppModel:
+    options = SpeculativeOptions(types, **({"adapt": False} | fields))  # type: ignore[arg-type]
+    return LlamaCppRuntime().load(
+        resolved(target),
+        LoadOptions(
+            threads=1,
+            context_length=1024,
+            speculative=options,
+            draft=resolved(draft) if draft is not None else None,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        pytest.param(("ngram-simple",), id="ngram-simple"),
+        pytest.param(("ngram-map-k",), id="ngram-map-k"),
+        pytest.param(("ngram-mod",), id="ngram-mod"),
+        pytest.param(("draft-mtp",), id="draft-mtp"),
+        pytest.param(("draft-simple",), id="draft-simple"),
+        pytest.param(("ngram-simple", "draft-mtp"), id="two"),
+    ],
+)
+def test_every_type_drafts_and_changes_nothing(
+    tiny_chat: Path, tiny_chat_draft: Path, tmp_path: Path, types: tuple[str, ...]
+) -> None:
+    draft = tiny_chat_draft if "draft-mtp" in types else None
+    if "draft-simple" in types:
+        draft = tmp_path / "same-model.gguf"
+        draft.write_bytes(tiny_chat.read_bytes())
+    with load_with(tiny_chat, draft, *types) as model:
+        assert model.info.speculation == types and not model.info.warnings
+        said = answer(model, OWL, speculative=PLAIN).text
+        twice = f"{OWL}{said}<turn|>\n{OWL}"
+        plain = answer(model, twice, speculative=PLAIN, reuse_prefix=False)
+        drafted = answer(model, twice, reuse_prefix=False)
+    assert drafted.text == plain.text
+    assert drafted.done.profile.draft_accepted > 5
+    assert plain.done.profile.draft_proposed == 0
+
+
+@pytest.mark.parametrize(
+    ("types", "draft", "reason"),
+    [
+        pytest.param(("draft-mtp",), None, "gemma4-assistant", id="no-draft"),
+        pytest.param(("draft-mtp",), "target", "gemma4-assistant", id="not-a-draft"),
+        pytest.param(("draft-simple",), None, "needs a draft", id="simple-without"),
+        pytest.param(("draft-simple",), "assistant", "does not run alone", id="simple-assistant"),
+        pytest.param(("draft-simple", "draft-mtp"), "assistant", "together", id="both"),
+    ],
+)
+def test_what_does_not_fit_falls_back_and_says_why(
+    tiny_chat: Path,
+    tiny_chat_draft: Path,
+    tmp_path: Path,
+    types: tuple[str, ...],
+    draft: str | None,
+    reason: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    other = tmp_path / "other.gguf"
+    other.write_bytes(tiny_chat.read_bytes())
+    path = {"target": other, "assistant": tiny_chat_draft, None: None}[draft]
+    with (
+        caplog.at_level(logging.WARNING, "geniex.llama_cpp"),
+        load_with(tiny_chat, path, *types) as model,
+    ):
+        assert model.info.speculation == ()
+        (warning,) = model.info.warnings
+        assert warning.startswith(FALLBACK) and reason in warning
+        assert any(line.message.startswith(FALLBACK) for line in caplog.records)
+        result = answer(model, OWL)
+        assert result.text and result.done.profile.spec_state is None
+    with pytest.raises(SpeculativeError, match=reason):
+        load_with(tiny_chat, path, *types, require=True)
+
+
+def test_more_draft_tokens_than_are_exact_on_a_cpu_are_cut(
+    tiny_chat: Path, tiny_chat_draft: Path
+) -> None:
+    with load_with(tiny_chat, tiny_chat_draft, "draft-mtp", n_max=16) as model:
+        assert "6 draft tokens" in model.info.warnings[0]
+        profile = answer(model, OWL).done.profile
+        assert len(profile.accepted_at) == 6
+
+
+def test_models_with_drafts_load_and_free(tiny_chat: Path, tiny_chat_draft: Path) -> None:
+    import psutil
+
+    for _ in range(2):
+        load_with(tiny_chat, tiny_chat_draft, "draft-mtp").close()
+    before = psutil.Process().memory_info().rss
+    for _ in range(8):
+        with load_with(tiny_chat, tiny_chat_draft, "draft-mtp") as model:
+            answer(model, OWL)
+    assert psutil.Process().memory_info().rss - before < 30e6
