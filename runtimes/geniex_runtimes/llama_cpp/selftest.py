@@ -8,6 +8,7 @@ decodes a few batches. If it dies, extra buffers stay off for this build: slower
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from geniex_runtimes.contract import ProbeResult
@@ -47,7 +48,11 @@ def probe(
     if command is None:
         return False, ProbeResult(PROBE, None, "off: the built-in model to test with is missing")
     outcome, final = survival.run(command, timeout)
-    problem = record.add(build, outcome) if final else None
+    if not final:
+        return _answer(
+            replace(outcome, reason=f"the test did not run: {outcome.reason}"), "tested now"
+        )
+    problem = record.add(build, outcome)
     return _answer(outcome, f"tested now, {problem}" if problem else "tested now")
 
 

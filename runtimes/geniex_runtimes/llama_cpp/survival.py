@@ -58,14 +58,18 @@ class Record:
         return None
 
 
-def run(command: Sequence[str], timeout: float) -> tuple[Outcome, bool]:
-    """Run a child for at most `timeout` seconds.
+def run(command: Sequence[str], timeout: float, what: str = "the test") -> tuple[Outcome, bool]:
+    """Run a child for at most `timeout` seconds; reasons call it `what`.
 
-    The second value is False for a failure of Python itself (a missing module, a bad file): the
-    child ended with 1 and its last line is the reason, or it did not start.
+    The second value is False for a failure that Python reports (a missing module, a bad file): the
+    child did not start, or ended with 1 and its last line is the reason.
     """
     started = time.monotonic()
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        # a debugger that ggml calls when it aborts takes seconds
+        "GGML_NO_BACKTRACE": "1",
+    }
     try:
         done = subprocess.run(
             command,
@@ -79,14 +83,14 @@ def run(command: Sequence[str], timeout: float) -> tuple[Outcome, bool]:
     except subprocess.TimeoutExpired:
         return Outcome(False, f"no answer within {timeout:g} s", timeout), True
     except OSError as exc:
-        return Outcome(False, f"the test did not start: {exc}"), False
+        return Outcome(False, f"{what} did not start: {exc}"), False
     seconds = round(time.monotonic() - started, 2)
     if done.returncode == 0:
         return Outcome(True, None, seconds), True
     last = (done.stderr.strip().splitlines() or ["no message"])[-1]
     if done.returncode == 1:
-        return Outcome(False, f"the test did not run: {last}", seconds), False
-    return Outcome(False, f"the test {_death(done.returncode)}", seconds), True
+        return Outcome(False, last, seconds), False
+    return Outcome(False, f"{what} {_death(done.returncode)}", seconds), True
 
 
 def _death(code: int) -> str:
