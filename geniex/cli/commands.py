@@ -23,7 +23,7 @@ _SAMPLING: dict[str, Callable[[str], Any]] = {
 }
 # a key of speculation -> the option it sets
 _SPECULATION = {
-    "spec_type": "types",
+    "speculation": "types",
     "draft_tokens": "n_max",
     "draft_min": "n_min",
     "draft_p_min": "p_min",
@@ -112,8 +112,7 @@ class Commands:
         """Change how later answers speculate, within what the model was loaded for."""
         conversation = self._conversation
         loaded = conversation.model.speculation.options
-        set_up = conversation.model.loaded.info.speculation
-        if not set_up:
+        if not conversation.model.loaded.info.speculation:
             raise UsageError(
                 "this model was loaded without speculation",
                 hint="leave, and start with `--spec-type auto`",
@@ -121,8 +120,8 @@ class Commands:
         name = _SPECULATION[key]
         if text == "default":
             chosen = getattr(loaded, name)
-        elif key == "spec_type":
-            chosen = _types(text, set_up)
+        elif key == "speculation":
+            chosen = loaded.types if _truth(key, text) else ()
         elif key == "draft_adapt":
             chosen = _truth(key, text)
         else:
@@ -141,7 +140,7 @@ class Commands:
             model = conversation.model.speculation
             speculative = options.speculative or model.options
             chosen |= {key: getattr(speculative, name) for key, name in _SPECULATION.items()}
-            chosen["spec_type"] = ",".join(speculative.types) or "none"
+            chosen["speculation"] = ",".join(speculative.types) or "off"
             chosen["draft_model"] = model.draft.name if model.draft is not None else "-"
         devices = ",".join(info.devices)
         self._say(
@@ -228,16 +227,6 @@ def _truth(key: str, text: str) -> bool:
     if text.lower() not in _TRUTH:
         raise UsageError(f"give `/set {key} on`, `off` or `default`")
     return _TRUTH[text.lower()]
-
-
-def _types(text: str, set_up: tuple[str, ...]) -> tuple[str, ...]:
-    """The types to use of those that were set up; none for `none` and `off`."""
-    from geniex_runtimes.llama_cpp.speculative.types import parse_types
-
-    types = () if text.lower() == "off" else parse_types(text)
-    if missing := [name for name in types if name not in set_up]:
-        raise UsageError(f"{', '.join(missing)} was not set up; there is {', '.join(set_up)}")
-    return types
 
 
 def _within(key: str, text: str, n_max: int) -> float | int:

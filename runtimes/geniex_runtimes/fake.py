@@ -196,10 +196,9 @@ class FakeModel:
             # the last token of a known prompt is evaluated again
             cached = min(cached, len(tokens) - 1)
             room = self._info.context_length - len(tokens)
-            types = self._info.speculation
-            if request.speculative is not None:
-                types = tuple(kind for kind in request.speculative.types if kind in types)
-            generation = FakeGeneration(script, request, len(tokens), cached, room, bool(types))
+            asked = request.speculative
+            speculates = bool(self._info.speculation) and (asked is None or bool(asked.types))
+            generation = FakeGeneration(script, request, len(tokens), cached, room, speculates)
             self._running.append(generation)
         return generation
 

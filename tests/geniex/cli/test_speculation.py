@@ -291,9 +291,8 @@ class TestChat:
     @pytest.mark.parametrize(
         ("line", "name", "value"),
         [
-            ("/set spec_type none", "types", ()),
-            ("/set spec_type off", "types", ()),
-            ("/set spec-type draft-mtp", "types", ("draft-mtp",)),
+            ("/set speculation off", "types", ()),
+            ("/set speculation on", "types", ("ngram-simple", "draft-mtp")),
             ("/set draft_tokens 2", "n_max", 2),
             ("/set draft_min 1", "n_min", 1),
             ("/set draft-p-min 0.25", "p_min", 0.25),
@@ -317,8 +316,7 @@ class TestChat:
             "/set draft_p_min 2",
             "/set draft_p_min nan",
             "/set draft_adapt maybe",
-            "/set spec_type draft-simple",
-            "/set spec_type magic",
+            "/set speculation draft-mtp",
         ],
     )
     def test_what_the_load_does_not_allow(self, conversation: Conversation, line: str) -> None:
@@ -328,7 +326,7 @@ class TestChat:
     def test_show(self, conversation: Conversation, capfd: pytest.CaptureFixture[str]) -> None:
         Commands(conversation).run("/show")
         shown = dict(line.split(maxsplit=1) for line in capfd.readouterr().err.splitlines())
-        assert shown["spec_type"] == "ngram-simple,draft-mtp"
+        assert shown["speculation"] == "ngram-simple,draft-mtp"
         assert shown["draft_tokens"] == "4"
         assert shown["draft_model"] == "geniex/tiny-chat-draft:Q8_0"
 
