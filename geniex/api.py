@@ -16,7 +16,7 @@ from geniex.chat.messages import Message
 from geniex.chat.reasoning import Part
 from geniex.config import read_settings
 from geniex.session import Answer, AnswerEvents, AnswerOptions, OpenModel, open_model
-from geniex.speculation import read_wish
+from geniex.speculation_wish import read_wish
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.names import parse
 from geniex_catalogue.store import Store

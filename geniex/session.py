@@ -12,7 +12,8 @@ from geniex.chat.messages import Message
 from geniex.chat.reasoning import Part, split_events
 from geniex.chat.template import ChatTemplate
 from geniex.config import Settings
-from geniex.speculation import NO_WISH, PLAIN, FindDraft, Speculation, SpeculationWish, decide
+from geniex.speculation import PLAIN, FindDraft, Speculation, decide
+from geniex.speculation_wish import NO_WISH, SpeculationWish
 from geniex_catalogue.errors import ModelNotFoundError, PrecisionNotFoundError
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use, resolve
 from geniex_catalogue.store import Store

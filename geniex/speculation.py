@@ -1,8 +1,4 @@
-"""From the user's words to how a model speculates: which types, with which draft.
-
-`read_wish` checks the words. `decide` looks at the target: it finds the draft, chooses where it was
-left to choose (`auto`), and says what it chose and what stands in the way.
-"""
+"""How a model speculates: finds its draft, chooses where that is left to us (`auto`), says why."""
 
 import logging
 from collections.abc import Iterator
@@ -10,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from geniex.speculation_wish import MTP, SpeculationWish, say_whose
 from geniex_catalogue import names
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import (
@@ -29,7 +26,7 @@ from geniex_runtimes.contract import SpeculativeOptions
 
 log = logging.getLogger("geniex.speculation")
 
-MTP, SIMPLE, NGRAM = "draft-mtp", "draft-simple", "ngram-simple"
+SIMPLE, NGRAM = "draft-simple", "ngram-simple"
 RUNTIME = "llama_cpp"
 FAILED = "speculative decoding setup failed; falling back to plain decoding"
 MEDIA_IGNORED = (
@@ -39,20 +36,6 @@ MEDIA_IGNORED = (
 
 # what a draft's own files can be wrong with: the answer goes on without it
 _FILE_FAULTS = (ModelPathError, GGUFError, LoadError, StoreError, UsageError)
-
-
-@dataclass(frozen=True, slots=True)
-class SpeculationWish:
-    """What the user asked for: `options` with the types, or `auto`; `draft` is a name or a path."""
-
-    options: SpeculativeOptions = field(default_factory=SpeculativeOptions)
-    auto: bool = False
-    draft: str | None = None
-
-    @property
-    def wanted(self) -> bool:
-        """Whether there is to be speculation at all."""
-        return self.auto or bool(self.options.types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +52,6 @@ class Speculation:
     warnings: tuple[str, ...] = ()
 
 
-NO_WISH = SpeculationWish()
 PLAIN = Speculation()
 
 
@@ -83,83 +65,6 @@ class FindDraft(Protocol):
         Raises the catalogue's errors.
         """
         ...
-
-
-def read_wish(
-    spec_type: str | None = None,
-    draft_model: str | None = None,
-    *,
-    draft_tokens: int | None = None,
-    draft_min: int | None = None,
-    draft_p_min: float | None = None,
-    draft_adapt: bool = True,
-    require_spec: bool = False,
-) -> SpeculationWish:
-    """The wish in the user's words; what is None is the default.
-
-    `spec_type` is `auto`, `none`, or known types with commas. Raises UsageError for what is unknown
-    and for words that would do nothing.
-    """
-    draft = draft_model or None
-    if spec_type is None:
-        _refuse_words_without_type(
-            {
-                "--draft-model": draft is not None,
-                "--draft-tokens": draft_tokens is not None,
-                "--draft-min": draft_min is not None,
-                "--draft-p-min": draft_p_min is not None,
-                "--no-draft-adapt": not draft_adapt,
-                "--require-spec": require_spec,
-            }
-        )
-        return NO_WISH
-    from geniex_runtimes.llama_cpp.speculative.types import AUTO, parse_types
-
-    types = parse_types(spec_type)
-    auto = types == (AUTO,)
-    options = SpeculativeOptions(
-        types=() if auto else types,
-        n_max=SpeculativeOptions().n_max if draft_tokens is None else draft_tokens,
-        n_min=draft_min or 0,
-        p_min=draft_p_min or 0.0,
-        adapt=draft_adapt,
-        require=require_spec,
-    )
-    _check(options)
-    wish = SpeculationWish(options, auto, draft)
-    if draft is not None and wish.wanted and not (auto or _takes_draft(types)):
-        raise UsageError(
-            f"{', '.join(types)} has no use for a draft model",
-            hint="leave `--draft-model` out, or add `draft-mtp` to `--spec-type`",
-        )
-    return wish
-
-
-def _check(options: SpeculativeOptions) -> None:
-    if options.n_max < 1 or options.n_min < 0 or not 0 <= options.p_min <= 1:
-        raise UsageError(
-            f"drafts of {options.n_min} to {options.n_max} tokens above a confidence of "
-            f"{options.p_min} are not possible",
-            hint="a draft has 1 token or more, a confidence goes from 0 to 1",
-        )
-    if options.n_min > options.n_max:
-        raise UsageError(
-            f"drafts of at least {options.n_min} tokens cannot be at most {options.n_max} long",
-            hint="raise `--draft-tokens`, or lower `--draft-min`",
-        )
-
-
-def _refuse_words_without_type(given: dict[str, bool]) -> None:
-    flag = next((name for name, is_given in given.items() if is_given), None)
-    if flag is not None:
-        raise UsageError(
-            f"`{flag}` does nothing without a type of speculation",
-            hint=f"add `--spec-type {MTP}`, or `--spec-type auto`",
-        )
-
-
-def _takes_draft(types: tuple[str, ...]) -> bool:
-    return any(name.startswith("draft-") for name in types)
 
 
 def decide(
@@ -231,8 +136,7 @@ def _named(name: str, find: FindDraft) -> ResolvedModel:
     except _FILE_FAULTS as exc:
         raise SpeculativeError(exc.message, hint=exc.hint) from exc
     except GenieXError as exc:
-        exc.message = f'resolve draft model "{name}": {exc.message}'
-        exc.args = (exc.message,)
+        say_whose(exc, name)
         raise
     if draft is None:
         raise RuntimeError(f"`{name}` was asked for and passed over")

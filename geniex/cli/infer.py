@@ -159,7 +159,7 @@ def infer(
     )
     output = Output(quiet=quiet)
     from geniex.cli import prompts
-    from geniex.speculation import read_wish
+    from geniex.speculation_wish import read_wish
 
     wish = read_wish(
         spec_type,

@@ -7,7 +7,7 @@ from geniex.cli import terminal
 from geniex.cli.output import DeclinedError, Output, is_terminal, one_line
 from geniex.config import Settings
 from geniex.session import OpenModel, decide_speculation, find_model, load_model, plan_model
-from geniex.speculation import SpeculationWish
+from geniex.speculation_wish import SpeculationWish
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use
 
 

@@ -7,14 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from geniex.speculation import (
-    FAILED,
-    MEDIA_IGNORED,
-    Speculation,
-    SpeculationWish,
-    decide,
-    read_wish,
-)
+from geniex.speculation import FAILED, MEDIA_IGNORED, Speculation, decide
+from geniex.speculation_wish import SpeculationWish, read_wish
 from geniex_catalogue.errors import (
     GenieXError,
     HubNotFoundError,
@@ -125,6 +119,12 @@ class TestWords:
         with pytest.raises(UsageError) as caught:
             read_wish(**words)  # type: ignore[arg-type]
         assert told in f"{caught.value.message} {caught.value.hint}"
+
+    @pytest.mark.parametrize("draft", ["tiny-draftt", "a/b/c/d", "not a name"])
+    def test_a_draft_that_is_no_name(self, draft: str) -> None:
+        with pytest.raises(GenieXError, match=f'^resolve draft model "{draft}": '):
+            read_wish("auto", draft)
+        assert not read_wish("none", draft).wanted
 
 
 class TestAsked:

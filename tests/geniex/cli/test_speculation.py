@@ -11,7 +11,8 @@ from geniex.cli.conversation import Conversation
 from geniex.cli.output import Output
 from geniex.config import Settings
 from geniex.session import AnswerOptions, open_model
-from geniex.speculation import FAILED, MEDIA_IGNORED, read_wish
+from geniex.speculation import FAILED, MEDIA_IGNORED
+from geniex.speculation_wish import read_wish
 from geniex_catalogue.errors import UsageError
 from geniex_catalogue.hubs.localfs import import_path
 from geniex_catalogue.names import ModelRef
@@ -257,6 +258,15 @@ class TestPulling:
         result = ask(cli, "--spec-type", "draft-mtp", "--draft-model", "org/nowhere")
         assert result.code == 3 and not runtime.loads
         assert result.err.splitlines()[-2].startswith('Error: resolve draft model "org/nowhere": ')
+
+    def test_a_draft_that_is_no_name_costs_no_download(
+        self, cli: Cli, runtime: FakeRuntime, tiny_chat: Path
+    ) -> None:
+        self.hub.add("org/big", {"m-Q8_0.gguf": tiny_chat.read_bytes()})
+        flags = ("--spec-type", "draft-mtp", "--draft-model", "tiny-draftt")
+        result = cli("infer", "org/big", "-p", "hi", *flags)
+        assert result.code == 3 and "did you mean `tiny-draft`" in result.err
+        assert not self.hub.seen
 
     @pytest.mark.parametrize("yes", [True, False])
     def test_what_auto_would_like_needs_a_yes(

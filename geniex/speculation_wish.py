@@ -1,0 +1,125 @@
+"""What the user asked of speculation: the words of flags and fields, read and checked."""
+
+from dataclasses import dataclass, field
+
+from geniex_catalogue import names
+from geniex_catalogue.entries import catalogue
+from geniex_catalogue.errors import GenieXError, ModelPathError, UsageError
+from geniex_runtimes.contract import SpeculativeOptions
+
+MTP = "draft-mtp"
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationWish:
+    """What the user asked for: `options` with the types, or `auto`; `draft` is a name or a path."""
+
+    options: SpeculativeOptions = field(default_factory=SpeculativeOptions)
+    auto: bool = False
+    draft: str | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is to be speculation at all."""
+        return self.auto or bool(self.options.types)
+
+
+NO_WISH = SpeculationWish()
+
+
+def read_wish(
+    spec_type: str | None = None,
+    draft_model: str | None = None,
+    *,
+    draft_tokens: int | None = None,
+    draft_min: int | None = None,
+    draft_p_min: float | None = None,
+    draft_adapt: bool = True,
+    require_spec: bool = False,
+) -> SpeculationWish:
+    """The wish in the user's words; what is None is the default.
+
+    `spec_type` is `auto`, `none`, or known types with commas. Raises UsageError for what is unknown
+    and for words that would do nothing, ModelRefError or ModelNotFoundError for a draft's name that
+    is none: before a target of many gigabytes is fetched in vain.
+    """
+    draft = draft_model or None
+    if spec_type is None:
+        _refuse_words_without_type(
+            {
+                "--draft-model": draft is not None,
+                "--draft-tokens": draft_tokens is not None,
+                "--draft-min": draft_min is not None,
+                "--draft-p-min": draft_p_min is not None,
+                "--no-draft-adapt": not draft_adapt,
+                "--require-spec": require_spec,
+            }
+        )
+        return NO_WISH
+    from geniex_runtimes.llama_cpp.speculative.types import AUTO, parse_types
+
+    types = parse_types(spec_type)
+    auto = types == (AUTO,)
+    options = SpeculativeOptions(
+        types=() if auto else types,
+        n_max=SpeculativeOptions().n_max if draft_tokens is None else draft_tokens,
+        n_min=draft_min or 0,
+        p_min=draft_p_min or 0.0,
+        adapt=draft_adapt,
+        require=require_spec,
+    )
+    _check(options)
+    wish = SpeculationWish(options, auto, draft)
+    if draft is not None and wish.wanted and not (auto or _takes_draft(types)):
+        raise UsageError(
+            f"{', '.join(types)} has no use for a draft model",
+            hint="leave `--draft-model` out, or add `draft-mtp` to `--spec-type`",
+        )
+    if draft is not None and wish.wanted:
+        _check_name(draft)
+    return wish
+
+
+def _check_name(draft: str) -> None:
+    if names.local_path(draft) is not None:
+        return
+    try:
+        names.parse(draft, catalogue().aliases)
+    except ModelPathError:
+        return  # a missing file is no reason not to answer
+    except GenieXError as exc:
+        say_whose(exc, draft)
+        raise
+
+
+def say_whose(error: GenieXError, draft: str) -> None:
+    """Put into an error's message that the draft is what it is about."""
+    error.message = f'resolve draft model "{draft}": {error.message}'
+    error.args = (error.message,)
+
+
+def _check(options: SpeculativeOptions) -> None:
+    if options.n_max < 1 or options.n_min < 0 or not 0 <= options.p_min <= 1:
+        raise UsageError(
+            f"drafts of {options.n_min} to {options.n_max} tokens above a confidence of "
+            f"{options.p_min} are not possible",
+            hint="a draft has 1 token or more, a confidence goes from 0 to 1",
+        )
+    if options.n_min > options.n_max:
+        raise UsageError(
+            f"drafts of at least {options.n_min} tokens cannot be at most {options.n_max} long",
+            hint="raise `--draft-tokens`, or lower `--draft-min`",
+        )
+
+
+def _refuse_words_without_type(given: dict[str, bool]) -> None:
+    flag = next((name for name, is_given in given.items() if is_given), None)
+    if flag is not None:
+        raise UsageError(
+            f"`{flag}` does nothing without a type of speculation",
+            hint=f"add `--spec-type {MTP}`, or `--spec-type auto`",
+        )
+
+
+def _takes_draft(types: tuple[str, ...]) -> bool:
+    return any(name.startswith("draft-") for name in types)
