@@ -254,6 +254,7 @@ def load_model(
         extra_buffers=machine.extra_buffers,
         speculative=speculation.options,
         draft=speculation.draft,
+        data_dir=settings.data_dir,
     )
     loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)
     return OpenModel(resolved, machine, plan, loaded, speculation)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class LoadOptions:
     `context_length` is tokens per slot; `gpu_layers` is -1 for all; `devices` are the runtime's
     device names (empty: the CPU alone); `slots` is how many requests run side by side.
     `speculative` is what to set up and what requests do unless they say otherwise; `draft` is its
-    draft model, where it needs one.
+    draft model, where it needs one. `data_dir` is where a runtime remembers what it has tried out
+    on this machine (None: it tries nothing out).
     """
 
     compute: ComputeUnit = "cpu"
@@ -51,6 +53,7 @@ class LoadOptions:
     extra_buffers: bool = True
     speculative: SpeculativeOptions = field(default_factory=SpeculativeOptions)
     draft: "ResolvedModel | None" = None
+    data_dir: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

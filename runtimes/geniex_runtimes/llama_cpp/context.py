@@ -115,7 +115,11 @@ class Context:
         batch = Batch(self._library, 1)
         batch.add(0, 0, (token,), all_logits=True)
         self.decode(batch)
-        self._library.api.llama_memory_clear(self.memory, True)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all sequences."""
+        self._library.api.llama_memory_clear(self.memory, False)
 
     def abort(self, wanted: bool = True) -> None:
         """Make the running decode stop within one graph node; from any thread."""

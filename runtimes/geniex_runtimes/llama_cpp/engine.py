@@ -268,15 +268,16 @@ class Engine:
             accepted += 1
             token, ending = self._draw(slot, task, row + accepted)
         slot.last = token
-        if draft:
-            self._settle(slot, task, accepted)
+        self._settle(slot, task, accepted)
         if ending is not None:
+            if self._speculator is not None:
+                self._speculator.finish(slot, task)
             task.finish(*ending)
         if task.finished:
             self._free(slot)
 
     def _settle(self, slot: Slot, task: Task, accepted: int) -> None:
-        """After a verification: count it, and drop the cells of what was not accepted."""
+        """After a step: count it, and drop the cells of draft tokens that were not accepted."""
         rejected = accepted < len(slot.draft)
         if self._speculator is not None:
             self._speculator.settle(slot, task, accepted)

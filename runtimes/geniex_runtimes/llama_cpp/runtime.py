@@ -9,6 +9,7 @@ from typing import Self
 
 from geniex_catalogue.errors import (
     ContextLengthError,
+    GenerationError,
     GenieXError,
     LoadError,
     RuntimeNotInstalledError,
@@ -101,6 +102,7 @@ class LlamaCppModel:
         self._native = native
         self._weights = weights
         self._lock = threading.Lock()
+        self._closed = False
         trained = weights.training_context or DEFAULT_CONTEXT
         length = options.context_length or min(trained, DEFAULT_CONTEXT)
         governor = Governor() if options.threads is None else None
@@ -115,9 +117,8 @@ class LlamaCppModel:
             native,
             weights,
             wanted,
-            options.draft,
+            options,
             context_options,
-            extra_buffers=options.extra_buffers,
         )
         self._context = self._speculation.context
         self._speculative = self._speculation.wanted.options
@@ -152,14 +153,21 @@ class LlamaCppModel:
         return self._info
 
     def tokenize(self, prompt: Sequence[PromptPiece]) -> list[int]:
-        """Token ids of a prompt, with exactly one BOS where the model wants one."""
-        return self._weights.vocab.tokenize(prompt)
+        """Token ids of a prompt, with exactly one BOS where the model wants one.
+
+        Raises GenerationError when the model has been closed.
+        """
+        with self._lock:
+            self._check_open()
+            return self._weights.vocab.tokenize(prompt)
 
     def detokenize(self, tokens: Sequence[int]) -> str:
         """The text of token ids, special tokens included. Raises UsageError for a bad id."""
-        self._check_tokens(tokens)
-        piece = self._weights.vocab.piece
-        return b"".join(piece(token) for token in tokens).decode("utf-8", "replace")
+        with self._lock:
+            self._check_open()
+            self._check_tokens(tokens)
+            piece = self._weights.vocab.piece
+            return b"".join(piece(token) for token in tokens).decode("utf-8", "replace")
 
     def generate(self, request: GenerationRequest) -> "Answer":
         """Start a generation.
@@ -174,8 +182,13 @@ class LlamaCppModel:
         self._check_tokens(tokens)
         if len(tokens) > self._context.length:
             raise ContextLengthError(len(tokens), self._context.length)
+        with self._lock:
+            self._check_open()
+            return Answer(self._engine, self._task(request, tokens))
+
+    def _task(self, request: GenerationRequest, tokens: list[int]) -> Task:
         sampling = filled(request.sampling, self._info.sampling_defaults)
-        task = Task(
+        return Task(
             prompt=tokens,
             sampler=Sampler(
                 self._native, self._weights.vocab, sampling, tokens, self._context.length
@@ -186,7 +199,11 @@ class LlamaCppModel:
             reuse_prefix=request.reuse_prefix,
             speculative=self._narrowed(request.speculative),
         )
-        return Answer(self._engine, task)
+
+    def _check_open(self) -> None:
+        """To be called with the lock held, which keeps the weights alive."""
+        if self._closed:
+            raise GenerationError(f"`{self._info.name}` has been closed", hint="load it again")
 
     def _narrowed(self, asked: SpeculativeOptions | None) -> SpeculativeOptions:
         """What a request gets of the speculation that was set up."""
@@ -204,6 +221,7 @@ class LlamaCppModel:
     def close(self) -> None:
         """Stop the engine, then free context and weights; a second call does nothing."""
         with self._lock:
+            self._closed = True
             self._engine.close()
             self._speculation.close()
             self._weights.close()

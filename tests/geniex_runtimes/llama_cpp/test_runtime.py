@@ -5,7 +5,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from geniex_catalogue.errors import ContextLengthError, LoadError, UsageError
+from geniex_catalogue.errors import (
+    ContextLengthError,
+    GenerationError,
+    LoadError,
+    UsageError,
+)
 from geniex_runtimes.contract import (
     Done,
     GenerationRequest,
@@ -117,12 +122,18 @@ def test_two_models_load_and_free_without_leaking(tiny_chat: Path, tiny_chat_dra
     assert process.num_threads() < 40
 
 
-def test_closing_twice_is_fine_and_a_closed_model_answers_no_more(tiny_chat: Path) -> None:
+def test_closing_twice_is_fine_and_a_closed_model_says_so(tiny_chat: Path) -> None:
     model = load(tiny_chat)
     model.close()
     model.close()
-    with pytest.raises(Exception, match="unloaded"):
-        model.generate(GenerationRequest([5]))
+    for use in (
+        lambda: model.generate(GenerationRequest([5])),
+        lambda: model.generate(GenerationRequest([PromptPiece("x")])),
+        lambda: model.tokenize([PromptPiece("x")]),
+        lambda: model.detokenize([5]),
+    ):
+        with pytest.raises(GenerationError, match="closed"):
+            use()
 
 
 def test_closing_ends_running_answers(tiny_chat: Path) -> None:

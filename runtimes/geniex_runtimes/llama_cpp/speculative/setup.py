@@ -9,8 +9,10 @@ from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import LoadOptions, SpeculativeOptions
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions
 from geniex_runtimes.llama_cpp.library import Library
-from geniex_runtimes.llama_cpp.speculative import pair
+from geniex_runtimes.llama_cpp.speculative import pair, trial
+from geniex_runtimes.llama_cpp.speculative.controller import Controller
 from geniex_runtimes.llama_cpp.speculative.drafter import Drafter
+from geniex_runtimes.llama_cpp.speculative.measure import measure
 from geniex_runtimes.llama_cpp.speculative.model_drafter import Mode, ModelDrafter
 from geniex_runtimes.llama_cpp.speculative.ngram import NgramMapK, NgramSimple
 from geniex_runtimes.llama_cpp.speculative.ngram_mod import NgramMod
@@ -59,9 +61,22 @@ def checked(model: ResolvedModel, options: LoadOptions) -> Wanted:
         wanted = replace(wanted, n_max=CPU_DRAFT_TOKENS)
     try:
         mode = _mode(model, options.draft, wanted.types)
+        if mode is not None and mode != "simple" and options.data_dir is not None:
+            trial.check(_trial(model, options, mode), options.data_dir)
     except SpeculativeError as exc:
         return _fallen(wanted, exc, tuple(warnings))
     return Wanted(wanted, mode, tuple(warnings))
+
+
+def _trial(model: ResolvedModel, options: LoadOptions, mode: pair.Mode) -> trial.Pair:
+    return trial.Pair(
+        target=model.files,
+        draft=options.draft.files if options.draft is not None and mode == "shared" else (),
+        mode=mode,
+        extra_buffers=options.extra_buffers,
+        devices=options.devices,
+        gpu_layers=options.gpu_layers,
+    )
 
 
 def _mode(model: ResolvedModel, draft: ResolvedModel | None, types: tuple[str, ...]) -> Mode | None:
@@ -96,18 +111,17 @@ class Speculation:
         library: Library,
         weights: Weights,
         wanted: Wanted,
-        draft: ResolvedModel | None,
+        load: LoadOptions,
         options: ContextOptions,
-        *,
-        extra_buffers: bool,
     ) -> None:
         """Make the contexts. Raises LoadError where even plain decoding cannot be set up."""
         self.speculator: Speculator | None = None
+        self._drafter: Drafter | None = None
         self._draft_weights: Weights | None = None
         self.wanted = wanted
         if wanted.options.types:
             try:
-                self._speculate(library, weights, draft, options, extra_buffers)
+                self._speculate(library, weights, load, options)
                 return
             except GenieXError as exc:
                 self.close()
@@ -118,9 +132,8 @@ class Speculation:
         self,
         library: Library,
         weights: Weights,
-        draft: ResolvedModel | None,
+        load: LoadOptions,
         options: ContextOptions,
-        extra_buffers: bool,
     ) -> None:
         n_max = self.wanted.options.n_max
         rollback = 0 if weights.rolls_back else n_max
@@ -135,11 +148,13 @@ class Speculation:
         context: Context | None = None
         if self.wanted.mode is not None:
             draft_weights = weights
-            if draft is not None and not self.wanted.heads:
+            if load.draft is not None and not self.wanted.heads:
                 draft_weights = self._draft_weights = Weights(
                     library,
-                    draft.files,
-                    extra_buffers=extra_buffers,
+                    load.draft.files,
+                    devices=load.devices,
+                    gpu_layers=load.gpu_layers,
+                    extra_buffers=load.extra_buffers,
                     heads=self.wanted.mode == "shared",
                 )
             model, context = self._model_drafter(
@@ -147,7 +162,10 @@ class Speculation:
             )
             drafters.append(model)
         drafter = drafters[0] if len(drafters) == 1 else DrafterSequence(drafters)
-        self.speculator = Speculator(drafter, n_max, context)
+        self._drafter = drafter
+        token = max(weights.vocab.bos, 0)
+        costs = measure(library, self.context, drafter, n_max, token)
+        self.speculator = Speculator(drafter, Controller(costs, n_max), context)
 
     def _model_drafter(
         self,
@@ -171,9 +189,10 @@ class Speculation:
 
     def close(self) -> None:
         """Free the contexts, the draft's before the target's, then the draft's weights."""
-        speculator, self.speculator = self.speculator, None
-        if speculator is not None:
-            speculator.close()
+        self.speculator = None
+        drafter, self._drafter = self._drafter, None
+        if drafter is not None:
+            drafter.close()
         context = getattr(self, "context", None)
         if context is not None:
             context.close()

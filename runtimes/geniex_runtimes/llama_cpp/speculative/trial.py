@@ -45,8 +45,7 @@ _DRAFT = 3
 class Pair:
     """What is tried: files (of shards all, in order) and how they are loaded.
 
-    `draft` is empty where the heads are in the target's file. Devices are the target's: a draft is
-    evaluated on the CPU.
+    `draft` is empty where the heads are in the target's file.
     """
 
     target: tuple[Path, ...]
@@ -133,7 +132,14 @@ def run(pair: Pair) -> None:
     )
     draft = target
     if pair.draft:
-        draft = Weights(native, pair.draft, extra_buffers=pair.extra_buffers, heads=True)
+        draft = Weights(
+            native,
+            pair.draft,
+            devices=pair.devices,
+            gpu_layers=pair.gpu_layers,
+            extra_buffers=pair.extra_buffers,
+            heads=True,
+        )
     on_cpu = not pair.devices
     options = ContextOptions(
         length=_CONTEXT,
