@@ -43,7 +43,8 @@ class _Track:
 
     Positions below `held` have draft cells. `tokens` are those behind, with `hidden[i]` the
     target's state before `tokens[i]`; they are caught up with the next draft. `pending` is the
-    target's state at its last token.
+    target's state at its last token; where the draft has no cells of its own, that is row `row` of
+    the target's last batch, and only looked up when it is needed.
     """
 
     pending: Floats
@@ -51,6 +52,7 @@ class _Track:
     tokens: list[int] = field(default_factory=list)
     hidden: list[Floats] = field(default_factory=list)
     rows: int = 0  # address of the states of the rows just verified
+    row: int = 0
 
 
 class ModelDrafter:
@@ -102,22 +104,27 @@ class ModelDrafter:
 
     def process(self, rows: Sequence[Rows]) -> None:
         """Remember the target's states of the rows that it has just evaluated."""
-        base = self._library.nextn_rows(self._target.handle) if self._width else 0
-        if self._width and not base:
-            raise GenerationError("llama.cpp gave no hidden states for the draft")
+        if self._mode == "shared":
+            for one in rows:
+                self._tracks[one.slot].row = one.first + len(one.tokens) - 1
+            return
+        base = self._target_states() if self._width else 0
         for one in rows:
             track = self._tracks[one.slot]
             track.rows = base + one.first * self._width * 4
-            if self._mode != "shared":
-                self._queue(track, one)
+            for index, token in enumerate(one.tokens):
+                if one.start + index >= track.held:
+                    track.tokens.append(token)
+                    before = self._state(track.rows, index - 1) if index else track.pending
+                    track.hidden.append(before)
             track.pending = self._state(track.rows, len(one.tokens) - 1)
 
-    def _queue(self, track: _Track, one: Rows) -> None:
-        for index, token in enumerate(one.tokens):
-            if one.start + index < track.held:
-                continue
-            track.tokens.append(token)
-            track.hidden.append(self._state(track.rows, index - 1) if index else track.pending)
+    def _target_states(self) -> int:
+        """The address of the states of the target's last batch, a row each."""
+        base = self._library.nextn_rows(self._target.handle)
+        if not base:
+            raise GenerationError("llama.cpp gave no hidden states for the draft")
+        return int(base)
 
     def _state(self, rows: int, index: int) -> Floats:
         if not self._width:
@@ -134,9 +141,10 @@ class ModelDrafter:
     def accept(self, slot: int, verified: Rows, accepted: int) -> None:
         """Keep the states of what the target has accepted."""
         track = self._tracks[slot]
-        track.pending = self._state(track.rows, accepted)
         if self._mode == "shared":
+            track.row = verified.first + accepted
             return
+        track.pending = self._state(track.rows, accepted)
         end = verified.start + 1 + accepted
         if track.held > end:
             self._context.keep(slot, end)
@@ -152,9 +160,8 @@ class ModelDrafter:
             return drafts
         if self._mode != "shared":
             self._catch_up(asks, leave=_MERGED)
-        live = self._first_rows(asks)
         try:
-            self._steps(asks, drafts, live)
+            self._steps(asks, drafts, self._first_rows(asks))
         except GenerationError as exc:
             log.warning("a draft was cut short: %s", exc.message)
         if self._mode != "shared":
@@ -169,8 +176,11 @@ class ModelDrafter:
         batch = self._batch
         batch.clear()
         live: list[tuple[int, int]] = []
+        base = self._target_states() if self._mode == "shared" else 0
         for index, ask in enumerate(asks):
             track = self._tracks[ask.slot]
+            if base:
+                track.pending = self._state(base, track.row)
             count = len(track.tokens)
             if count:
                 row = batch.add(ask.slot, track.held, track.tokens, all_logits=False)
