@@ -7,10 +7,10 @@ The capital of France is Paris.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Self, TypeAlias, TypedDict, Unpack
+from typing import Any, Self, TypeAlias, TypedDict, Unpack
 
 from geniex.chat.messages import Message
 from geniex.chat.reasoning import Part
@@ -18,6 +18,7 @@ from geniex.config import read_settings
 from geniex.session import Answer, AnswerEvents, AnswerOptions, OpenModel, open_model
 from geniex.speculation_wish import read_wish
 from geniex_catalogue.entries import catalogue
+from geniex_catalogue.errors import UsageError
 from geniex_catalogue.names import parse
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
@@ -73,13 +74,15 @@ class Model:
         messages: Messages,
         *,
         max_tokens: int | None = None,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         think: bool | None = None,
         **sampling: Unpack[Sampling],
     ) -> Answer:
         """Answer a text, or messages in the OpenAI form; `str()` of the answer is its content.
 
-        Raises TemplateError, ContextLengthError, UsageError or GenerationError.
+        `stop` is a text that ends the answer, or several. Raises TemplateError,
+        ContextLengthError, GenerationError, and UsageError for values that cannot be; a keyword
+        that does not exist is a TypeError, as everywhere in Python.
         """
         with closing(self._start(messages, max_tokens, stop, think, sampling)) as events:
             return next(event for event in events if isinstance(event, Answer))
@@ -89,7 +92,7 @@ class Model:
         messages: Messages,
         *,
         max_tokens: int | None = None,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         think: bool | None = None,
         **sampling: Unpack[Sampling],
     ) -> Iterator[str]:
@@ -103,13 +106,17 @@ class Model:
         self,
         messages: Messages,
         max_tokens: int | None,
-        stop: Sequence[str],
+        stop: str | Sequence[str],
         think: bool | None,
         sampling: Sampling,
     ) -> AnswerEvents:
-        options = AnswerOptions(SamplingOptions(**sampling), max_tokens, tuple(stop), think)
-        turns = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-        return self._opened.answer([Message.from_dict(turn) for turn in turns], options)
+        stops = (stop,) if isinstance(stop, str) else _listed(stop, "`stop` takes a text")
+        options = AnswerOptions(SamplingOptions(**sampling), max_tokens, stops, think)
+        turns: Messages = messages
+        if isinstance(messages, str):
+            turns = [{"role": "user", "content": messages}]
+        listed = _listed(turns, "a chat is a text, or a list of messages")
+        return self._opened.answer([Message.from_dict(turn) for turn in listed], options)
 
     def close(self) -> None:
         """Free the model. May be called twice."""
@@ -154,6 +161,13 @@ def pull(
     settings = read_settings({"data_dir": _text(data_dir)}, os.environ)
     ref = parse(name, catalogue().aliases)
     return puller.pull(ref, Store(settings.data_dir), revision=revision)
+
+
+def _listed(value: object, expected: str) -> tuple[Any, ...]:
+    """A list's items. Raises UsageError for what is no list."""
+    if not isinstance(value, Iterable) or isinstance(value, Mapping | bytes):
+        raise UsageError(f"{expected}, not {type(value).__name__}")
+    return tuple(value)
 
 
 def _text(path: str | Path | None) -> str | None:

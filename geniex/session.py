@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from geniex import limits
 from geniex.chat.messages import Message
 from geniex.chat.reasoning import Part, split_events
 from geniex.chat.template import ChatTemplate
 from geniex.config import Settings
 from geniex.speculation import PLAIN, FindDraft, Speculation, decide
 from geniex.speculation_wish import NO_WISH, SpeculationWish
-from geniex_catalogue.errors import ModelNotFoundError, PrecisionNotFoundError
+from geniex_catalogue.errors import ModelNotFoundError, PrecisionNotFoundError, UsageError
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use, resolve
 from geniex_catalogue.store import Store
 from geniex_runtimes import registry
@@ -156,6 +157,7 @@ class OpenModel:
 def _request(
     prompt: Sequence[PromptPiece] | Sequence[int], options: AnswerOptions
 ) -> GenerationRequest:
+    _check(options)
     return GenerationRequest(
         prompt=prompt,
         sampling=options.sampling,
@@ -164,6 +166,18 @@ def _request(
         reuse_prefix=options.reuse_prefix,
         speculative=options.speculative,
     )
+
+
+def _check(options: AnswerOptions) -> None:
+    """Raise UsageError for options that cannot be met, whoever gave them."""
+    for name in limits.LIMITS:
+        given = options if name == "max_tokens" else options.sampling
+        limits.check(name, getattr(given, name))
+    if not all(isinstance(text, str) for text in options.stop):
+        raise UsageError("`stop` takes a text, or several")
+    grammar = options.sampling.grammar
+    if grammar is not None and not isinstance(grammar, str):
+        raise UsageError("`grammar` takes a text in GBNF")
 
 
 def find_model(name: str, settings: Settings, use: Use = "model") -> ResolvedModel | PullNeeded:

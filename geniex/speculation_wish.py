@@ -99,6 +99,11 @@ def say_whose(error: GenieXError, draft: str) -> None:
 
 
 def _check(options: SpeculativeOptions) -> None:
+    for name, value in (("draft_tokens", options.n_max), ("draft_min", options.n_min)):
+        if not isinstance(value, int):
+            raise UsageError(f"`{value}` is no value for `{name}`", hint="it takes a whole number")
+    if not isinstance(options.p_min, int | float):
+        raise UsageError(f"`{options.p_min}` is no value for `draft_p_min`")
     if options.n_max < 1 or options.n_min < 0 or not 0 <= options.p_min <= 1:
         raise UsageError(
             f"drafts of {options.n_min} to {options.n_max} tokens above a confidence of "

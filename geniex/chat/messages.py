@@ -9,6 +9,8 @@ from geniex_catalogue.errors import UsageError
 
 Content: TypeAlias = str | Sequence[Mapping[str, object]] | None
 
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_FORM = 'it looks like {"role": "user", "content": "Hello"}'
 # the text field of each kind of part that is text
 _TEXT_FIELDS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 _MEDIA = {
@@ -77,9 +79,15 @@ class Message:
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> "Message":
         """Read the OpenAI form of a message. Raises UsageError for what is not one."""
+        if not isinstance(data, Mapping):
+            raise UsageError(f"a message is an object, not {type(data).__name__}", hint=_FORM)
         role = data.get("role")
         if not isinstance(role, str) or not role:
-            raise UsageError("a message needs a `role`")
+            raise UsageError("a message needs a `role`", hint=_FORM)
+        if role not in ROLES:
+            raise UsageError(
+                f"a message's `role` cannot be `{role}`", hint=f"use one of {', '.join(ROLES)}"
+            )
         reasoning = data.get("reasoning_content", data.get("reasoning"))
         message = cls(
             role="tool" if role == "function" else role,
@@ -90,6 +98,8 @@ class Message:
             tool_call_id=_optional_text(data, "tool_call_id"),
         )
         flatten(message.content)
+        if "content" not in data and not (message.tool_calls or message.reasoning):
+            raise UsageError(f"a message of the {role} needs `content`", hint=_FORM)
         return message
 
     def as_dict(self) -> dict[str, object]:

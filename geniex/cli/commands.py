@@ -1,26 +1,17 @@
 """The `/` commands of the chat at the terminal."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from geniex import limits
 from geniex.chat.messages import Message
 from geniex.cli.conversation import Conversation
 from geniex_catalogue.errors import UsageError
 from geniex_runtimes.contract import SamplingOptions
 
-_SAMPLING: dict[str, Callable[[str], Any]] = {
-    "temperature": float,
-    "top_p": float,
-    "top_k": int,
-    "min_p": float,
-    "repetition_penalty": float,
-    "presence_penalty": float,
-    "frequency_penalty": float,
-    "seed": int,
-}
+_SAMPLING = tuple(name for name in limits.LIMITS if name != "max_tokens")
 # a key of speculation -> the option it sets
 _SPECULATION = {
     "speculation": "types",
@@ -90,15 +81,18 @@ class Commands:
     def _set(self, text: str) -> None:
         key, _, value = text.partition(" ")
         key, value = key.replace("-", "_"), value.strip()
-        if key not in _KEYS or not value:
-            raise UsageError("give `/set KEY VALUE`", hint=f"keys: {', '.join(_KEYS)}")
+        keys = f"keys: {', '.join(_KEYS)}"
+        if key and key not in _KEYS:
+            raise UsageError(f"`{key}` is no key of `/set`", hint=keys)
+        if not value:
+            raise UsageError("give `/set KEY VALUE`", hint=keys)
         conversation = self._conversation
         default = value == "default"
         options = conversation.options
         if key == "system":
             conversation.system = self._system if default else value
         elif key in _SAMPLING:
-            chosen = getattr(self._defaults.sampling, key) if default else _number(key, value)
+            chosen = getattr(self._defaults.sampling, key) if default else limits.read(key, value)
             changed: dict[str, Any] = {key: chosen}
             sampling: SamplingOptions = replace(options.sampling, **changed)
             conversation.options = replace(options, sampling=sampling)
@@ -203,24 +197,16 @@ def _read_chat(path: Path) -> dict[str, Any] | None:
     return dict(chat)
 
 
-def _number(key: str, text: str) -> float | int:
-    try:
-        value: float | int = _SAMPLING[key](text)
-    except ValueError:
-        raise UsageError(f"`{text}` is no value for `{key}`") from None
-    return value
-
-
 def _option(key: str, text: str) -> Any:
     if key == "stop":
         return (text,)
     if key == "think":
         return _truth(key, text)
-    try:
-        value = int(text)
-    except ValueError:
-        raise UsageError(f"`{text}` is no value for `{key}`") from None
-    return None if value < 0 else value
+    if text == "-1":
+        return None
+    if text == "0":
+        raise UsageError("`max_tokens` is 1 or more in a chat", hint="-1 is until it is full")
+    return limits.read(key, text)
 
 
 def _truth(key: str, text: str) -> bool:

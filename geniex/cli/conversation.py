@@ -31,9 +31,10 @@ class Conversation:
         self._told: set[str] = set()
 
     def ask(self, text: str) -> Answer:
-        """One turn. What was said before a Ctrl-C stays in the chat; a failed turn does not.
+        """One turn. What was said before a Ctrl-C stays in the chat.
 
-        Raises what `OpenModel.answer` raises, and KeyboardInterrupt.
+        A turn that failed, or to which nothing was said, does not. Raises what
+        `OpenModel.answer` raises, and KeyboardInterrupt.
         """
         user = Message("user", text)
         system = [Message("system", self.system)] if self.system else []
@@ -46,8 +47,9 @@ class Conversation:
             if heard:
                 self.messages += [user, Message("assistant", "".join(heard))]
             raise
-        reasoning = answer.reasoning or None
-        self.messages += [user, Message("assistant", answer.content, reasoning)]
+        if answer.content or answer.reasoning:
+            reasoning = answer.reasoning or None
+            self.messages += [user, Message("assistant", answer.content, reasoning)]
         return answer
 
     def go_on(self, tokens: Sequence[int]) -> Answer:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from geniex import limits
 from geniex.cli import options as shared
 from geniex.cli.output import Output
 from geniex_catalogue.errors import UsageError
@@ -26,6 +27,9 @@ def _finite(value: float | None) -> float | None:
 
 
 def _number(*names: str, help: str, low: float | None = None, high: float | None = None) -> Any:
+    limit = limits.LIMITS.get(names[-1].removeprefix("--").replace("-", "_"))
+    if limit is not None:
+        low, high = limit.low, limit.high
     return typer.Option(*names, help=help, min=low, max=high, callback=_finite)
 
 
@@ -58,25 +62,23 @@ def infer(
     ] = None,
     top_p: Annotated[
         float | None,
-        _number("--top-p", low=0, high=1, help="[default: the model's, else 0.95]"),
+        _number("--top-p", help="[default: the model's, else 0.95]"),
     ] = None,
     top_k: Annotated[
         int | None,
-        typer.Option("--top-k", min=0, help="0 is off [default: the model's, else 40]"),
+        _number("--top-k", help="0 is off [default: the model's, else 40]"),
     ] = None,
     min_p: Annotated[
         float | None,
-        _number("--min-p", low=0, high=1, help="[default: the model's, else 0.05]"),
+        _number("--min-p", help="[default: the model's, else 0.05]"),
     ] = None,
     repetition_penalty: Annotated[
         float | None,
-        _number("--repetition-penalty", low=0, help="1 is off [default: the model's, else 1]"),
+        _number("--repetition-penalty", help="1 is off [default: the model's, else 1]"),
     ] = None,
     presence_penalty: Annotated[float, _number("--presence-penalty", help="0 is off")] = 0.0,
     frequency_penalty: Annotated[float, _number("--frequency-penalty", help="0 is off")] = 0.0,
-    seed: Annotated[
-        int | None, typer.Option("--seed", min=0, max=2**32 - 1, help="[default: random]")
-    ] = None,
+    seed: Annotated[int | None, _number("--seed", help="[default: random]")] = None,
     grammar_path: Annotated[
         Path | None, typer.Option("--grammar-path", help="A GBNF file that the answer must fit")
     ] = None,
@@ -178,7 +180,7 @@ def infer(
 
     answering = AnswerOptions(
         sampling=SamplingOptions(
-            temperature=None if temperature is None else max(temperature, 0.0),
+            temperature=temperature,
             top_p=top_p,
             top_k=top_k,
             min_p=min_p,

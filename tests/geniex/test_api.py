@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,45 @@ def test_a_chat_and_its_options(model: geniex.Model) -> None:
     assert model.chat(QUESTION, temperature=0, max_tokens=3).finish_reason == "length"
     thought = model.chat("What is 12 plus 6?", temperature=0, think=True)
     assert "18" in thought.content and thought.reasoning
+
+
+def test_a_stop_may_be_one_text(model: geniex.Model) -> None:
+    for stop in (" is", (" is",), [" is", "never"]):
+        assert str(model.chat(QUESTION, temperature=0, stop=stop)) == "The capital of France"
+    assert "".join(model.stream(QUESTION, temperature=0, stop="Fr")) == "The capital of "
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"top_p": 7},
+        {"top_p": float("nan")},
+        {"temperature": -0.1},
+        {"temperature": "hot"},
+        {"top_k": 1.5},
+        {"top_k": 2**40},
+        {"min_p": -1},
+        {"repetition_penalty": -1},
+        {"presence_penalty": float("inf")},
+        {"seed": -1},
+        {"seed": True},
+        {"max_tokens": -5},
+        {"max_tokens": "many"},
+        {"stop": 5},
+        {"stop": [5]},
+        {"grammar": 5},
+    ],
+    ids=str,
+)
+def test_values_that_cannot_be(model: geniex.Model, options: dict[str, Any]) -> None:
+    with pytest.raises(geniex.GenieXError, match=next(iter(options))):
+        model.chat(QUESTION, **options)
+
+
+@pytest.mark.parametrize("chat", [5, None, b"hi", {"role": "user"}, ["hi"]], ids=repr)
+def test_what_is_no_chat(model: geniex.Model, chat: Any) -> None:
+    with pytest.raises(geniex.GenieXError, match=r"chat|message"):
+        model.chat(chat)
 
 
 def test_a_stream_that_is_left_frees_the_model(model: geniex.Model) -> None:

@@ -47,6 +47,10 @@ def test_content_becomes_text(content: object, text: str, media: tuple[str, ...]
     [
         pytest.param({"content": "x"}, "role", id="no role"),
         pytest.param({"role": 3, "content": "x"}, "role", id="role a number"),
+        pytest.param({"role": "wizard", "content": "x"}, "wizard", id="unknown role"),
+        pytest.param({"role": "user"}, "content", id="no content"),
+        pytest.param({"role": "assistant"}, "content", id="no content of the assistant"),
+        pytest.param("hi", "object", id="no object"),
         pytest.param({"role": "user", "content": 3}, "content", id="content a number"),
         pytest.param({"role": "user", "content": ["x"]}, "content", id="part no object"),
         pytest.param({"role": "user", "content": [{"type": "hologram"}]}, "hologram", id="kind"),

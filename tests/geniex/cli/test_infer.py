@@ -128,7 +128,6 @@ class TestSampling:
         ("flag", "value", "name", "asked"),
         [
             ("--temperature", "0", "temperature", 0.0),
-            ("--temperature", "-1", "temperature", 0.0),
             ("--temperature", "0.7", "temperature", 0.7),
             ("--top-p", "0.5", "top_p", 0.5),
             ("--top-k", "0", "top_k", 0),
@@ -150,6 +149,8 @@ class TestSampling:
         "args",
         [
             pytest.param(("--temperature", "nan"), id="nan"),
+            pytest.param(("--temperature", "-1"), id="below zero"),
+            pytest.param(("--seed", "4294967296"), id="too large a seed"),
             pytest.param(("--temperature", "inf"), id="inf"),
             pytest.param(("--temperature", "hot"), id="not a number"),
             pytest.param(("--top-p", "1.5"), id="top_p"),
