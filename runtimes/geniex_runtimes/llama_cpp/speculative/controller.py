@@ -9,7 +9,7 @@ What is not tried is not learnt, so now and then another length is tried, as far
 of the tokens a slot emits, at most a fortieth may be lost to trying. A trial that succeeds is
 followed by a few more before it is believed; where nothing could pay even if all were accepted,
 there are next to no trials. So a text that has turned predictable is noticed within 32 steps
-wherever the first draft token costs at most 0.6 of a plain step, and later where it costs more.
+wherever the first draft token costs at most half a plain step, and later where it costs more.
 
 With several slots in a batch, a slot's choice is judged by the tokens per second of the whole
 batch, the other slots' rows being what they were at its last step.
@@ -134,7 +134,7 @@ class Controller:
         rows = rows or 1 + proposed
         drafting = draft_seconds * (1 + proposed) / rows
         if rows == 1 + proposed or (step_seconds, rows) != self._last_step:
-            # of the slots in a batch, which all report the same step, the first
+            # once a step: all slots of a batch report the same one
             self._last_step = (step_seconds, rows)
             self._off = self._costs.saw_target(rows, step_seconds)
         if one.asked and one.drafted:

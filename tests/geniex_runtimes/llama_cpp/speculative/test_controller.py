@@ -112,6 +112,7 @@ def fading(step: int, position: int) -> float:
 MACHINES = {
     "cheap rows": Machine((35.2e-3, 38.3e-3, 42e-3, 45.7e-3), (3e-3, 6e-3, 9e-3)),
     "dear rows": Machine((15.9e-3, 24.4e-3, 31e-3, 38.1e-3), (1e-3, 2e-3, 3e-3)),
+    "half a step": Machine((10e-3, 14.5e-3, 18e-3, 22e-3), (0.5e-3, 1e-3, 1.5e-3)),
     "second row dear": Machine((10e-3, 16e-3, 17e-3, 18e-3), (1e-3, 2e-3, 3e-3)),
     "draft as dear as target": Machine((10e-3, 15e-3, 19e-3, 24e-3), (10e-3, 20e-3, 30e-3)),
     "like a GPU": Machine(
@@ -146,12 +147,12 @@ def test_never_slower_than_plain_nor_than_any_fixed_length(machine: Machine, tex
     assert speed >= 0.97 * max(speeds)
 
 
-@pytest.mark.parametrize("name", ["cheap rows", "dear rows", "like a GPU", "free drafts"])
+@pytest.mark.parametrize("name", ["cheap rows", "half a step", "like a GPU", "free drafts"])
 @pytest.mark.parametrize("at", [300, 307, 317, 323, 1000])
 def test_flips_are_followed_within_32_steps(name: str, at: int) -> None:
     good = run(MACHINES[name], flip(0.0, 1.0, at), seed=at, steps=at + 60)
     assert good.states[at - 1] != "on"
-    assert set(good.states[at + 32 :]) == {"on"}
+    assert "off" not in good.states[at + 32 :] and "on" in good.states[at : at + 32]
     bad = run(MACHINES[name], flip(1.0, 0.0, at), seed=at, steps=at + 60)
     assert bad.states[at - 1] == "on"
     assert "on" not in bad.states[at + 32 :]
@@ -294,7 +295,7 @@ def batch_speed(rates: list[float], row: float, fixed: list[int] | None = None) 
         drafting = draft[max(asked) - 1] if max(asked) else 0.0
         tokens += sum(expected(always(a), 0, n) for a, n in zip(rates, asked, strict=True))
         seconds += target + drafting
-        target *= max(0.5, luck.gauss(1, 0.1))
+        target *= max(0.5, luck.gauss(1, 0.1)) * (5 if luck.random() < 0.01 else 1)
         for slot, (rate, n) in enumerate(zip(rates, asked, strict=True)):
             accepted = next((i for i in range(n) if luck.random() > rate), n)
             controller.record(slot, n, accepted, target, drafting, rows)
