@@ -218,8 +218,9 @@ class ContextLengthError(GenieXError):
 
     def __init__(self, prompt_tokens: int, context_length: int) -> None:
         super().__init__(
-            f"context_length_exceeded: the prompt has {prompt_tokens} tokens, this model's maximum "
-            f"context length is {context_length} tokens",
+            f"context_length_exceeded: the prompt, with what was said before it, has "
+            f"{prompt_tokens} tokens; the maximum context length is {context_length} tokens, as "
+            "it is set here",
             hint="shorten the prompt, or raise the context with `--nctx`",
         )
         self.prompt_tokens = prompt_tokens

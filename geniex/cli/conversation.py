@@ -97,4 +97,22 @@ class Conversation:
                 self._told.add(note)
                 self.output.warn(note)
         if self._live:
+            if cut := self._cut(answer):
+                self.output.warn(cut)
             self.output.note(f"\n{profile.block(answer.profile)}\n")
+
+    def _cut(self, answer: Answer) -> str | None:
+        """How an answer that is not whole was cut; None where it is whole, or none was wanted."""
+        budget = self.options.max_tokens
+        if answer.finish_reason != "length" or budget == 0:
+            return None
+        if answer.profile.stop_reason == "context":
+            size = self.model.loaded.info.context_length
+            what, more = f"the context of {size} tokens is full", "`--nctx` sets it"
+        else:
+            what, more = f"it has the {budget} tokens of `--max-tokens`", "-1 is no limit"
+        if answer.reasoning and not answer.content:
+            return f"there is no answer, only reasoning: {what} ({more})"
+        if self.options.sampling.grammar is not None:
+            return f"the answer is cut and does not fit its grammar: {what} ({more})"
+        return f"the answer is cut: {what} ({more})"

@@ -1,7 +1,7 @@
 """`geniex infer`: ask a model, once or in a chat."""
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -196,12 +196,16 @@ def infer(
     )
     from geniex.cli import loading
     from geniex.cli.conversation import Conversation
+    from geniex.grammar import json_object
 
     name = model or settings.model
     resolved = loading.find_or_pull(name, settings, output, yes=yes or as_json)
     find_draft = loading.DraftFinder(settings, output, yes=yes, ask=not as_json)
     opened = loading.load(resolved, settings, output, wish, find_draft, hush=turns is None)
     try:
+        if enable_json:
+            sampling = json_object(answering.sampling, opened.loaded)
+            answering = replace(answering, sampling=sampling)
         conversation = Conversation(
             opened, output, answering, system=system_prompt, live=not as_json
         )
@@ -218,13 +222,16 @@ def infer(
 
 
 def _grammar(path: Path | None, text: str | None, enable_json: bool, output: Output) -> str | None:
+    """The user's own grammar; that of `--enable-json` needs the model."""
     from geniex.cli.prompts import read_text
-    from geniex.grammar import JSON_GRAMMAR
 
     if enable_json:
         if path is not None or text is not None:
-            raise UsageError("`--enable-json` is a grammar itself, leave the other one out")
-        return JSON_GRAMMAR
+            raise UsageError(
+                "`--enable-json` is a grammar itself",
+                hint="leave out `--grammar-path` and `--grammar-string`",
+            )
+        return None
     if path is not None and text is not None:
         output.warn("`--grammar-string` wins over `--grammar-path`")
     return text if text is not None or path is None else read_text(path)

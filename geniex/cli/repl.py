@@ -14,7 +14,7 @@ from geniex.cli.commands import Commands
 from geniex.cli.conversation import Conversation
 from geniex.cli.errors import tell
 from geniex.config import make_data_dir
-from geniex_catalogue.errors import GenieXError, StoreError
+from geniex_catalogue.errors import ContextLengthError, GenieXError, StoreError
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -59,6 +59,10 @@ class Repl:
             except KeyboardInterrupt:
                 terminal.settle()
                 self._output.note("(stopped)")
+            except ContextLengthError as exc:
+                if self._conversation.messages:
+                    exc.hint = "`/clear` forgets the chat and makes room; `--nctx` sets how much"
+                tell(exc)
             except GenieXError as exc:
                 tell(exc)
 

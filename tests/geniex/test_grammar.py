@@ -52,7 +52,7 @@ GOOD = (
     '{"a": 1}',
     '{"a":[1,-2.5,3e8,0,true,false,null],"b":{"c":"d"}}',
     '{"text": "a \\"quoted\\" word, a \\\\, \\u00e9 and café"}',
-    '{\n  "a": [\n    {"b": 1},\n    []\n  ]\n}\n',
+    '{\n  "a": [\n    {"b": 1},\n    []\n  ]\n}',
 )
 
 
@@ -76,6 +76,7 @@ def test_json_passes(accepts: Accepts, text: str) -> None:
         '{"a": "\\x"}',
         '{"a": 1',
         '{"a": 1} and more',
+        '{"a": 1}\n',
         "{" + " " * 40 + "}",
     ],
 )

@@ -174,6 +174,28 @@ class TestSampling:
     def test_json_is_forced_by_a_grammar(self, cli: Cli, runtime: Recorder) -> None:
         cli("infer", "-p", "hi", "--enable-json")
         assert runtime.request.sampling.grammar == JSON_GRAMMAR
+        # the end mark of the scripted vocabulary
+        assert [token for token, _ in runtime.request.sampling.logit_bias] == [257]
+
+    @pytest.mark.parametrize(
+        ("args", "told"),
+        [
+            pytest.param(("--max-tokens", "2"), "the answer is cut: it has the 2 tokens", id="cut"),
+            pytest.param(("--nctx", "27"), "the context of 27 tokens is full", id="context"),
+            pytest.param(
+                ("--enable-json", "--max-tokens", "2"), "does not fit its grammar", id="json"
+            ),
+            pytest.param(("--max-tokens", "4"), "it has the 4 tokens", id="just as long"),
+            pytest.param(("--max-tokens", "9"), "", id="whole"),
+            pytest.param(("--max-tokens", "0"), "", id="none wanted"),
+        ],
+    )
+    def test_an_answer_that_is_cut_is_said_so(
+        self, cli: Cli, runtime: Recorder, args: tuple[str, ...], told: str
+    ) -> None:
+        result = cli("infer", "-q", "-p", "hi", *args)
+        assert result.code == 0 and result.err.count("\n") == bool(told)
+        assert told in result.err
 
     def test_the_grammars_text_wins_and_says_so(
         self, cli: Cli, runtime: Recorder, tmp_path: Path
@@ -216,6 +238,11 @@ class TestThinking:
         assert cli("infer", "-p", "hi", "-q").err == ""
         found = cli("infer", "-p", "hi", "--json").json
         assert (found["answer"], found["reasoning"]) == ("Yes.", "hmm")
+
+    def test_reasoning_that_leaves_no_answer(self, cli: Cli) -> None:
+        result = cli("infer", "-p", "hi", "--max-tokens", "3", "-q")
+        assert (result.code, result.out) == (0, "")
+        assert "there is no answer, only reasoning: it has the 3 tokens" in result.err
 
     @pytest.mark.parametrize(
         ("flags", "asked"),

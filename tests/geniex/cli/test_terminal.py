@@ -187,6 +187,19 @@ class TestChat:
             shown.type("/exit\r")
             assert shown.leave()[0] == 0
 
+    def test_a_full_context_has_a_way_out(self, data_dir: Path) -> None:
+        with terminal(*scripted("plain", "infer", "--nctx", "70", "-q")) as shown:
+            shown.wait_for("Send a message")
+            shown.type("x" * 40 + "\r")
+            shown.wait_for("Hello")
+            shown.type("more\r")
+            shown.wait_for("context_length_exceeded")
+            shown.wait_for("hint: `/clear` forgets the chat")
+            shown.type("/clear\r")
+            shown.forget()
+            shown.type("more\r")
+            shown.wait_for("Hello, world!")
+
     def test_ctrl_c_at_the_prompt(self, chat: Terminal) -> None:
         chat.type("half a thought")
         chat.wait_for("half a thought")
