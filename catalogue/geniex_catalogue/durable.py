@@ -1,17 +1,16 @@
 """Changing files so that a crash leaves the old or the new, never a half."""
 
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 
 def write(path: Path, data: bytes) -> None:
     """Replace a file's content as a whole: temporary file, fsync, rename, fsync of the folder."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    temporary = Path(name)
+    # not tempfile: its files are for their owner alone, whatever the umask allows
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

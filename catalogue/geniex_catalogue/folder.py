@@ -10,6 +10,7 @@ from geniex_catalogue.errors import GGUFError, IncompleteShardsError, UsageError
 from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.precision import DEFAULT, label_of
+from geniex_catalogue.regular import read_regular
 
 BUNDLE_FACTS = "metadata.json"
 BUNDLE_CONFIG = "genie_config.json"
@@ -85,8 +86,7 @@ class BundleFacts:
 def bundle_facts(folder: Path) -> BundleFacts:
     """The facts of a bundle's folder."""
     try:
-        with (folder / BUNDLE_FACTS).open("rb") as file:
-            return parse_facts(file.read(_MAX_JSON))
+        return parse_facts(read_regular(folder / BUNDLE_FACTS, _MAX_JSON))
     except OSError:
         # they may be left out; the runtime judges the bundle
         return BundleFacts()

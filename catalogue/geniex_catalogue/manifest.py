@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, TypeAlias
 
 from geniex_catalogue.errors import ManifestError
+from geniex_catalogue.regular import read_regular
 
 MANIFEST = "geniex.json"
 LOCK = ".lock"
@@ -174,8 +175,7 @@ class Manifest:
 def read(path: Path) -> Manifest:
     """The manifest in a file. Raises ManifestError (unusable), FileNotFoundError (none there)."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_regular(path, MAX_BYTES + 1)
     except FileNotFoundError:
         raise
     except OSError as exc:
@@ -203,6 +203,7 @@ def parse(data: bytes) -> Manifest:
     models = {
         label: _required(_Object(value, f"ModelFile `{label}`"))
         for label, value in top.object("ModelFile").items()
+        if value is not None
     }
     older = top.text("Precision")
     if plugin == "qairt" and older and list(models) == ["N/A"]:
@@ -210,7 +211,7 @@ def parse(data: bytes) -> Manifest:
     extras = top.values.get("ExtraFiles") or []
     if not isinstance(extras, list):
         raise ManifestError("ExtraFiles is not a list")
-    records = tuple(_file(_Object(value, "a file of ExtraFiles")) for value in extras)
+    records = (_file(_Object(value or {}, "a file of ExtraFiles")) for value in extras)
     return Manifest(
         name=top.text("Name"),
         format=_FORMATS[plugin],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from geniex_catalogue.errors import StoreBusyError, StoreError
 from geniex_catalogue.manifest import HOLDER, LOCK
+from geniex_catalogue.regular import read_regular
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -74,7 +75,7 @@ def _acquire(folder: Path, on_wait: OnWait | None, timeout: float | None) -> "Ba
 def holder_of(folder: Path) -> int | None:
     """The process id that the holder of a model's lock has left; None when it is not known."""
     try:
-        text = (folder / HOLDER).read_text("ascii", errors="replace")[:20].strip()
+        text = read_regular(folder / HOLDER, 20).decode("ascii", errors="replace").strip()
     except OSError:
         return None
     return int(text) if text.isascii() and text.isdigit() else None

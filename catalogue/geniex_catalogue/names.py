@@ -30,6 +30,7 @@ from geniex_catalogue.addresses import HOSTS, read_address
 from geniex_catalogue.errors import ModelNotFoundError, ModelPathError, ModelRefError
 
 AI_HUB_ORG = "qualcomm"
+_AI_HUB_ORGS = frozenset({AI_HUB_ORG, "ai-hub-models"})
 LOCAL_ORG = "local"
 
 # how alike a suggestion is at least (1: equal); and how alike what holds the text counts
@@ -63,7 +64,7 @@ class ModelRef:
     file: str | None = None
 
     def __post_init__(self) -> None:
-        if self.org.lower() in (AI_HUB_ORG, "ai-hub-models"):
+        if self.org.lower() in _AI_HUB_ORGS:
             object.__setattr__(self, "org", AI_HUB_ORG)
         for part in (self.org, self.repo):
             if problem := _segment_problem(part):
@@ -106,6 +107,11 @@ class ModelRef:
     def without_selector(self) -> "ModelRef":
         """The model alone."""
         return replace(self, precision=None, file=None)
+
+
+def org_spelling(org: str) -> str:
+    """What an org has in common with all its other spellings."""
+    return AI_HUB_ORG if org.lower() in _AI_HUB_ORGS else org.lower()
 
 
 def parse(text: str, aliases: Mapping[str, str] | None = None) -> ModelRef:

@@ -19,7 +19,7 @@ from geniex_catalogue.manifest import (
 )
 from geniex_catalogue.manifest import read as read_manifest
 from geniex_catalogue.model_lock import OnWait, hold, unwritable
-from geniex_catalogue.names import ModelRef
+from geniex_catalogue.names import ModelRef, org_spelling
 from geniex_catalogue.precision import require
 from geniex_catalogue.stored import (
     StoredModel,
@@ -101,6 +101,9 @@ class Store:
             inflight.mkdir(parents=True, exist_ok=True)
             durable.write(inflight / MANIFEST, staged.to_json().encode())
         except OSError as exc:
+            # without word of what comes it would show as partial; rmdir takes no files
+            with suppress(OSError):
+                inflight.rmdir()
             raise unwritable(inflight, exc) from exc
         return inflight
 
@@ -120,20 +123,20 @@ class Store:
         Call it under `lock`, after `stage`. `staged` maps file names of the manifest to the
         finished files, on the store's filesystem; files that are not in it must be in place
         already. A crash before the end leaves the model as it was, and partial. Files that the new
-        ones replace are deleted last. Raises StoreError.
+        ones replace are deleted last. Where it fails, new files go back to where they were
+        staged. Raises StoreError.
         """
         folder = self.folder(ref)
         for record in manifest.files():
             check_file_name(record.name)
         try:
-            for name, path in (staged or {}).items():
-                durable.move(path, folder.joinpath(*name.split("/")))
-            _require_whole(folder, manifest)
-            for inner in {place_of(folder, r).parent for r in manifest.files() if not r.place}:
-                durable.sync_folder(inner)
-            there = _read(folder / MANIFEST)
-            merged = _merged(there, manifest) if there is not None else manifest
-            durable.write(folder / MANIFEST, merged.to_json().encode())
+            with _moved(staged or {}, folder):
+                _require_whole(folder, manifest)
+                for inner in {place_of(folder, r).parent for r in manifest.files() if not r.place}:
+                    durable.sync_folder(inner)
+                there = _read(folder / MANIFEST)
+                merged = _merged(there, manifest) if there is not None else manifest
+                durable.write(folder / MANIFEST, merged.to_json().encode())
             staging.settle(folder / INFLIGHT)
             if there is not None:
                 _delete_unlisted(folder, there, merged)
@@ -198,16 +201,11 @@ class Store:
         return tuple(found)
 
     def _existing(self, ref: ModelRef) -> Path | None:
-        """The model's folder as it is spelled on disk: the same name, else one of another case."""
-        found = self.models
-        for part in (ref.org, ref.repo):
-            names = [folder.name for folder in _folders(found)]
-            same = [name for name in names if name == part]
-            near = same or [name for name in names if name.lower() == part.lower()]
-            if not near:
-                return None
-            found /= near[0]
-        return found
+        """The model's folder as it is spelled on disk: the same name, else another spelling."""
+        for org in _spelled(self.models, ref.org, org_spelling):
+            for repo in _spelled(org, ref.repo, str.lower):
+                return repo
+        return None
 
     def _remove_precision(self, model: StoredModel, ref: ModelRef) -> int:
         """Remove the precision that `ref` selects; a partial one too."""
@@ -295,6 +293,36 @@ def _merged(there: Manifest, newer: Manifest) -> Manifest:
     return there.merged(newer)
 
 
+@contextmanager
+def _moved(staged: Mapping[str, Path], folder: Path) -> Iterator[None]:
+    """Finished files in their place; what replaced nothing goes back if no manifest was written."""
+    new: dict[Path, Path] = {}
+    before = _identity(folder / MANIFEST)
+    try:
+        for name, path in staged.items():
+            target = folder.joinpath(*name.split("/"))
+            replaces = target.exists()
+            durable.move(path, target)
+            if not replaces:
+                new[target] = path
+        yield
+    except BaseException:
+        back = new if _identity(folder / MANIFEST) == before else {}
+        for target, path in back.items():
+            # the first error is the one to tell
+            with suppress(OSError):
+                target.replace(path)
+        raise
+
+
+def _identity(path: Path) -> int | None:
+    """What changes when a file is replaced; None without one."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
+
+
 def _require_whole(folder: Path, manifest: Manifest) -> None:
     for record in manifest.files():
         if record.downloaded and (text := problem(folder, record)):
@@ -324,6 +352,12 @@ def _folders(folder: Path) -> list[Path]:
             f"the data folder cannot be read at `{folder}`: {exc.strerror or exc}",
             hint="check its permissions, or choose another with `--data-dir`",
         ) from exc
+
+
+def _spelled(folder: Path, name: str, common: Callable[[str], str]) -> list[Path]:
+    """The folders that `name` means, by what spellings have in common: the very name first."""
+    same = [found for found in _folders(folder) if common(found.name) == common(name)]
+    return sorted(same, key=lambda found: found.name != name)
 
 
 def _wrong_hash(

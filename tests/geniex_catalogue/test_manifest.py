@@ -41,6 +41,22 @@ def test_theirs_is_read() -> None:
     assert (manifest.projector, manifest.tokenizer, manifest.extras) == (None, None, ())
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ExtraFiles", [None]),
+        ("ExtraFiles", [None, {"Name": None, "Downloaded": None, "Size": None}]),
+        ("ModelFile", {**THEIRS["ModelFile"], "Q4_0": None}),
+        ("MMProjFile", {"Name": None}),
+        *((key, None) for key in THEIRS if key != "ModelFile"),
+    ],
+)
+def test_nulls_count_as_absent(key: str, value: object) -> None:
+    manifest = read_text({**THEIRS, key: value})
+    assert list(manifest.models) == ["Q4_K_M", "Q8_0"]
+    assert (manifest.projector, manifest.tokenizer, manifest.extras) == (None, None, ())
+
+
 def test_a_bundle_without_label_gets_its_precision() -> None:
     old = {
         "Name": "qualcomm/x",

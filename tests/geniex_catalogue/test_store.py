@@ -1,5 +1,6 @@
 """The store through its public door: list, publish, remove, clean, verify, and the lock."""
 
+import errno
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from geniex_catalogue import durable
 from geniex_catalogue.errors import (
     ModelNotFoundError,
     PrecisionNotFoundError,
@@ -19,6 +21,7 @@ from geniex_catalogue.errors import (
     StoreError,
 )
 from geniex_catalogue.manifest import FileRecord, Manifest
+from geniex_catalogue.model_lock import holder_of
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.store import Store
 
@@ -90,6 +93,35 @@ def test_the_same_name_goes_before_another_case(store: Store) -> None:
     (other / "b.gguf").write_bytes(b"x" * 10)
     assert store.folder(ModelRef("org", "REPO")) == other
     assert store.folder(REF) == store.models / "org" / "repo"
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        pytest.param("ai-hub-models/foo", "qualcomm/foo", id="older name of the hub"),
+        pytest.param("AI-Hub-Models/Foo", "qualcomm/foo", id="in another case"),
+        pytest.param("ORG/other", "org/other", id="beside an org of another case"),
+    ],
+)
+def test_what_is_listed_can_be_called_and_removed(store: Store, folder: str, name: str) -> None:
+    publish(store, "a.gguf")
+    publish(store, "a.gguf", ref=ModelRef("qualcomm", "beside"))
+    place = store.models / folder
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "geniex.json").write_text(manifest("b.gguf").to_json())
+    (place / "b.gguf").write_bytes(b"x" * 10)
+    for ref in (ModelRef(*name.split("/")), ModelRef(*folder.split("/"))):
+        found = store.find(ref)
+        assert found is not None and found.status == "ready"
+        assert found in store.list()
+    assert store.remove(ModelRef(*name.split("/"))) == 10
+    assert not place.exists()
+    assert [model.name for model in store.list()] == ["org/repo", "qualcomm/beside"]
+
+
+def test_a_repo_named_like_the_hub_is_no_other(store: Store) -> None:
+    publish(store, "a.gguf", ref=ModelRef("org", "qualcomm"))
+    assert store.find(ModelRef("org", "ai-hub-models")) is None
 
 
 def test_a_second_precision_joins_the_first(store: Store) -> None:
@@ -289,10 +321,18 @@ DAMAGE = {
         (folder / "geniex.json").unlink(),
         (folder / "geniex.json").mkdir(),
     ),
+    "manifest is a pipe": lambda folder: (
+        (folder / "geniex.json").unlink(),
+        os.mkfifo(folder / "geniex.json"),
+    ),
     "missing file": lambda folder: (folder / "a.gguf").unlink(),
     "short file": lambda folder: (folder / "a.gguf").write_bytes(b"x"),
     "file is a folder": lambda folder: ((folder / "a.gguf").unlink(), (folder / "a.gguf").mkdir()),
 }
+
+
+if os.name == "nt":
+    del DAMAGE["manifest is a pipe"]
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
@@ -513,3 +553,55 @@ def test_a_crash_while_publishing_leaves_the_old_model(
         monkeypatch.undo()
     (model,) = store.list()
     assert (model.precisions, model.partial) == (("Q4_0",), ("Q8_0",))
+
+
+class Full:
+    """A disk that is full for the `at`-th file that is written as a whole."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def fsync(self, handle: int) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("at", [1, 2, 3], ids=["staging", "moving", "publishing"])
+def test_a_full_disk_leaves_nothing_in_place(
+    store: Store, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with store.lock(REF):
+        monkeypatch.setattr(os, "fsync", Full(at).fsync)
+        # a folder's own fsync would count too
+        monkeypatch.setattr(durable, "sync_folder", lambda folder: None)
+        with pytest.raises(StoreError, match="No space left"):
+            part = store.stage(REF, manifest("a.gguf")) / "part"
+            part.write_bytes(b"x" * 10)
+            store.publish(REF, manifest("a.gguf"), {"a.gguf": part})
+        monkeypatch.undo()
+        assert tree(store.folder(REF)) <= {
+            ".lock",
+            ".lock.pid",
+            ".inflight/part",
+            ".inflight/geniex.json",
+        }
+    assert (store.find(REF) is None) == (at == 1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_the_manifest_is_as_readable_as_the_model(store: Store) -> None:
+    before = os.umask(0o027)
+    try:
+        publish(store, "a.gguf")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in store.folder(REF).iterdir()}
+    assert (modes["a.gguf"], modes["geniex.json"]) == (0o640, 0o640)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes among files")
+def test_a_pipe_for_the_holder_makes_nobody_wait(store: Store) -> None:
+    publish(store, "a.gguf")
+    os.mkfifo(store.folder(REF) / ".lock.pid")
+    assert holder_of(store.folder(REF)) is None

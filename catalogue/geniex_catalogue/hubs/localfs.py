@@ -94,7 +94,11 @@ def _keep(
 
     with store.lock(ref, on_wait):
         store.stage(ref, manifest)
-        return store.publish(ref, manifest.mapped(placed))
+        try:
+            return store.publish(ref, manifest.mapped(placed))
+        except BaseException:
+            store.unstage(ref)
+            raise
 
 
 def _of_file(ref: ModelRef, path: Path) -> tuple[Manifest, Sources]:

@@ -11,8 +11,10 @@ from types import TracebackType
 from typing import Self
 
 from geniex_catalogue.errors import DiskSpaceError, GenieXError, StoreError
+from geniex_catalogue.regular import read_regular
 
 _BLOCK = 1 << 20
+_MAX_FACTS = 1 << 16
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
@@ -57,7 +59,7 @@ class Part:
     def _belongs(self) -> bool:
         """Whether the bytes here are of the file that the hub states; reads the etag."""
         try:
-            facts = json.loads(facts_path(self.path).read_text("utf-8"))
+            facts = json.loads(read_regular(facts_path(self.path), _MAX_FACTS))
             etag, sha256, size = facts["etag"], facts["sha256"], facts["size"]
         except (OSError, ValueError, LookupError, TypeError):
             return False

@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -51,12 +52,14 @@ def place(
         try:
             for record in manifest.files():
                 _put_one(put, record, staged[record.name], progress)
+            return store.publish(ref, manifest, staged)
         except BaseException:
             for path in staged.values():
-                path.unlink(missing_ok=True)
+                # what cannot be removed (a name too long) was not made either
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
             store.unstage(ref)
             raise
-        return store.publish(ref, manifest, staged)
 
 
 def _put_one(put: Put, record: FileRecord, target: Path, progress: Progress | None) -> None:

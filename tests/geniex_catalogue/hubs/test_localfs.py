@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from geniex_catalogue import durable
 from geniex_catalogue.errors import (
     DiskSpaceError,
     GenieXError,
@@ -20,6 +21,7 @@ from geniex_catalogue.errors import (
     ModelNotFoundError,
     ModelPathError,
     PrecisionNotFoundError,
+    StoreError,
     UsageError,
 )
 from geniex_catalogue.hubs.localfs import Mode, import_path
@@ -403,6 +405,41 @@ def test_a_disk_that_fills_up(
     with pytest.raises(DiskSpaceError):
         import_path(REF, path, store)
     assert untouched(store)
+
+
+@pytest.mark.parametrize("mode", ["copy", "link", "in_place"])
+def test_a_disk_too_full_for_the_manifest(
+    store: Store, tmp_path: Path, mode: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "src", {"m-Q4_0.gguf": small()}) / "m-Q4_0.gguf"
+    written: list[Path] = []
+
+    def full(target: Path, data: bytes) -> None:
+        written.append(target)
+        if len(written) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        target.write_bytes(data)
+
+    monkeypatch.setattr(durable, "write", full)
+    with pytest.raises(StoreError, match="No space left"):
+        import_path(REF, path, store, mode)
+    assert untouched(store)
+    assert path.exists()
+
+
+def test_a_name_that_the_filesystem_refuses_leaves_nothing(store: Store, tmp_path: Path) -> None:
+    path = pack(tmp_path, {"m" * 300 + ".gguf": small(), "m-Q4_0.gguf": small()})
+    with pytest.raises(GenieXError, match="mmm"):
+        import_path(REF, path, store)
+    assert untouched(store)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes among files")
+def test_a_pipe_among_a_bundle_makes_nobody_wait(store: Store, tmp_path: Path) -> None:
+    folder = write(tmp_path / "src", {"genie_config.json": b"{}", "a.bin": b"1"})
+    os.mkfifo(folder / "metadata.json")
+    assert import_path(REF, folder, store).format == "qairt"
+    assert names(store) == {"genie_config.json", "a.bin"}
 
 
 def test_a_stopped_import_leaves_what_was_there(store: Store, tmp_path: Path) -> None:
