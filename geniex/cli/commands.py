@@ -9,8 +9,10 @@ from geniex import limits
 from geniex.chat.messages import Message
 from geniex.cli.conversation import Conversation
 from geniex_catalogue.errors import UsageError
+from geniex_catalogue.regular import read_regular
 from geniex_runtimes.contract import SamplingOptions
 
+_MAX_CHAT = 64 << 20  # bytes; what is longer was not saved here
 _SAMPLING = tuple(name for name in limits.LIMITS if name != "max_tokens")
 # a key of speculation -> the option it sets
 _SPECULATION = {
@@ -186,7 +188,8 @@ def _path(name: str, command: str) -> Path:
 def _read_chat(path: Path) -> dict[str, Any] | None:
     """A saved chat, or None for a file that is none. Raises UsageError where it does not read."""
     try:
-        chat = json.loads(path.read_text(encoding="utf-8"))
+        data = read_regular(path, _MAX_CHAT + 1)
+        chat: Any = json.loads(data) if len(data) <= _MAX_CHAT else None
     except OSError as exc:
         raise UsageError(f"cannot read `{path}`: {exc.strerror}") from exc
     except (ValueError, RecursionError):

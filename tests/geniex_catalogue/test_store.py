@@ -323,7 +323,7 @@ DAMAGE = {
     ),
     "manifest is a pipe": lambda folder: (
         (folder / "geniex.json").unlink(),
-        os.mkfifo(folder / "geniex.json"),
+        subprocess.run(["mkfifo", str(folder / "geniex.json")], check=True),
     ),
     "missing file": lambda folder: (folder / "a.gguf").unlink(),
     "short file": lambda folder: (folder / "a.gguf").write_bytes(b"x"),

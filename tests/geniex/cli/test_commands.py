@@ -1,5 +1,6 @@
 """The `/` commands of a chat: what they change, and what they refuse."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -75,3 +76,12 @@ def test_a_turn_without_an_answer_is_not_kept(scripted: Install, tmp_path: Path)
         conversation.ask("nothing?")
         conversation.ask("hello")
     assert [message.text for message in conversation.messages] == ["hello", "Hello, world!"]
+
+
+@pytest.mark.parametrize("command", ["/load", "/save"])
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no devices among files")
+def test_a_chat_is_a_regular_file(conversation: Conversation, tmp_path: Path, command: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("/dev/zero", str(tmp_path / "pipe"), str(tmp_path)):
+        with pytest.raises(UsageError, match=f"cannot read `{path}`"):
+            Commands(conversation).run(f"{command} {path}")
