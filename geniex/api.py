@@ -149,7 +149,8 @@ def load(
     """
     flags = {"runtime": runtime, "compute": compute, "nctx": nctx, "ngl": ngl, "threads": threads}
     settings = read_settings({**flags, "data_dir": _text(data_dir)}, os.environ)
-    return Model(open_model(name or settings.model, settings, wish=read_wish(**speculation)))
+    name = settings.model if name is None else name
+    return Model(open_model(name, settings, wish=read_wish(**speculation)))
 
 
 def pull(

@@ -60,13 +60,15 @@ class Key:
 
 
 def _whole_number(least: int) -> Callable[[str], int]:
+    expected = f"it takes a whole number from {least} up"
+
     def parse(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
-            raise UsageError(f"`{text}` is not a whole number") from None
+            raise UsageError(f"`{text}` is not a whole number", hint=expected) from None
         if value < least:
-            raise UsageError(f"{value} is too small, the least is {least}")
+            raise UsageError(f"{value} is too small", hint=expected)
         return value
 
     return parse
@@ -139,6 +141,8 @@ class ConfigFile:
         an unknown key or a bad value, StoreError where the folder cannot be written.
         """
         key = key_of(name)
+        if not value.isascii() and value != value.encode(errors="ignore").decode():
+            raise UsageError(f"`{name}`: the value is not UTF-8", hint="give it as UTF-8 text")
         if value:
             value = str(_parsed(key, value, f"`{name}`"))
         text = self._text()
@@ -221,7 +225,7 @@ def find_data_dir(flag: str | None, environ: Mapping[str, str]) -> Path:
     Raises UsageError where the home folder is needed and unknown, StoreError for a file.
     """
     if flag is not None and not flag.strip():
-        raise UsageError("`--data-dir` is empty")
+        raise UsageError("`--data-dir` is empty", hint="give a folder, or leave the flag out")
     text = flag or environ.get("GENIEX_DATADIR") or "~/.cache/geniex"
     try:
         path = Path(text).expanduser()
@@ -249,7 +253,9 @@ def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setti
                 values[key.name] = _parsed(key, text, source)
         if flags.get(key.name) is not None:
             values[key.name] = _parsed(key, str(flags[key.name]), f"--{key.name}")
-    log = flags.get("log") or environ.get("GENIEX_LOG") or "none"
+    log = flags.get("log")
+    if log is None:
+        log = environ.get("GENIEX_LOG") or "none"
     if log.lower() not in LOG_LEVELS:
         raise UsageError(
             f"`{log}` is no log level", hint=f"use `--log` with one of {', '.join(LOG_LEVELS)}"

@@ -43,7 +43,7 @@ def read_wish(
     and for words that would do nothing, ModelRefError or ModelNotFoundError for a draft's name that
     is none: before a target of many gigabytes is fetched in vain.
     """
-    draft = draft_model or None
+    draft = draft_model
     if spec_type is None:
         _refuse_words_without_type(
             {

@@ -25,7 +25,8 @@ def get(ctx: typer.Context, key: KeyName) -> None:
     Output().data("unset" if value is None else str(value))
 
 
-@app.command("set", cls=Command)
+# `config set ngl -1`: what begins with a dash may be the value
+@app.command("set", cls=Command, context_settings={"ignore_unknown_options": True})
 def set_key(
     ctx: typer.Context, key: KeyName, value: Annotated[str, typer.Argument(metavar="VALUE")]
 ) -> None:

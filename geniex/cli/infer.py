@@ -52,7 +52,9 @@ def infer(
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option("-t", "--token-file", help="A file of token ids: one raw turn, no template"),
+        typer.Option(
+            "-t", "--token-file", help="A file of token numbers: one raw turn, no template"
+        ),
     ] = None,
     system_prompt: Annotated[
         str | None, typer.Option("-s", "--system-prompt", help="What the model is told first")
@@ -172,6 +174,15 @@ def infer(
         draft_adapt=not no_draft_adapt,
         require_spec=require_spec,
     )
+    if token_file is not None and (system_prompt is not None or think is not None):
+        raise UsageError(
+            "`--token-file` is a turn without a template",
+            hint="leave out `--system-prompt`, `--think` and `--no-think`",
+        )
+    for text, flag in ((system_prompt, "-s"), (grammar_string, "--grammar-string")):
+        prompts.check_text(text or "", flag)
+    for text in stop or ():
+        prompts.check_text(text, "--stop")
     turns = prompts.read_turns(prompt or (), input_file, token_file, output.note)
     if turns is None and as_json:
         raise UsageError("`--json` needs a prompt", hint="give `-p TEXT`, or pipe the prompt in")
@@ -198,7 +209,7 @@ def infer(
     from geniex.cli.conversation import Conversation
     from geniex.grammar import json_object
 
-    name = model or settings.model
+    name = settings.model if model is None else model
     resolved = loading.find_or_pull(name, settings, output, yes=yes or as_json)
     find_draft = loading.DraftFinder(settings, output, yes=yes, ask=not as_json)
     opened = loading.load(resolved, settings, output, wish, find_draft, hush=turns is None)

@@ -19,6 +19,10 @@ from geniex_catalogue.errors import UsageError
 TELL_AFTER = 2.0  # seconds of silence on stdin before we say that we wait
 GIVE_UP_AFTER = 30.0  # seconds of silence on a stdin that need not say anything
 _STEP = 0.05
+_MAX_TEXT = 16 << 20  # characters or bytes of one source, more than any context holds
+_TOO_LONG = "no model takes so much at once: give a part of it, or another file"
+_NOT_UTF_8 = "save the text as UTF-8, for example with `iconv -t UTF-8`"
+_TOKEN_FORM = "a file of tokens has their numbers, with spaces or line ends between them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +42,11 @@ def read_turns(
     other.
     """
     if tokens is not None:
-        if prompts or file is not None:
-            raise UsageError("`--token-file` is a turn of its own, leave out `-p` and `-i`")
-        ids = read_tokens(tokens)
-        note(f"Using token IDs from file: {tokens} ({len(ids)} tokens)")
-        return Turns(tokens=ids)
+        return _raw_turn(prompts, file, tokens, note)
     if list(prompts).count("-") > 1:
-        raise UsageError("stdin can be one turn only, give `-p -` once")
+        raise UsageError("stdin can be one turn only", hint="give `-p -` once")
+    for text in prompts:
+        check_text(text, "-p")
     typed = [read_text(file).strip()] if file is not None else []
     typed += prompts
     if "-" in prompts:
@@ -62,18 +64,46 @@ def read_turns(
     elif not typed:
         return None
     if not all(text.strip() for text in typed):
-        raise UsageError("a prompt is empty")
+        raise UsageError("a prompt is empty", hint="give `-p TEXT`, or leave `-p` out for a chat")
     return Turns(texts=tuple(typed))
+
+
+def _raw_turn(
+    prompts: Sequence[str], file: Path | None, tokens: Path, note: Callable[[str], None]
+) -> Turns:
+    piped = "" if is_terminal(sys.stdin) else read_stdin(note, optional=True)
+    if prompts or file is not None or piped.strip():
+        raise UsageError(
+            "`--token-file` is a turn of its own", hint="leave out `-p`, `-i` and what is piped in"
+        )
+    ids = read_tokens(tokens)
+    note(f"Using token IDs from file: {tokens} ({len(ids)} tokens)")
+    return Turns(tokens=ids)
+
+
+def check_text(text: str, source: str) -> None:
+    """Raise UsageError for an argument whose bytes are no UTF-8; `source` is its flag."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"the text of `{source}` is not UTF-8", hint=_NOT_UTF_8) from None
 
 
 def read_text(path: Path) -> str:
     """A UTF-8 text file. Raises UsageError where it does not read."""
     try:
-        return path.expanduser().read_text(encoding="utf-8-sig")
+        with path.expanduser().open(encoding="utf-8-sig") as file:
+            text = file.read(_MAX_TEXT + 1)
     except OSError as exc:
-        raise UsageError(f"cannot read `{path}`: {exc.strerror}") from exc
+        hint = "stdin is `-p -`" if str(path) == "-" else "check the path"
+        raise UsageError(f"cannot read `{path}`: {exc.strerror}", hint=hint) from exc
+    except RuntimeError as exc:
+        raise UsageError(f"`{path}`: the home folder is not known", hint="check the path") from exc
     except ValueError as exc:
-        raise UsageError(f"`{path}` is not UTF-8 text") from exc
+        raise UsageError(f"`{path}` is not UTF-8 text", hint=_NOT_UTF_8) from exc
+    if len(text) > _MAX_TEXT:
+        raise UsageError(f"`{path}` has more than 16 MiB of text", hint=_TOO_LONG)
+    return text
 
 
 def read_tokens(path: Path) -> tuple[int, ...]:
@@ -81,9 +111,9 @@ def read_tokens(path: Path) -> tuple[int, ...]:
     fields = read_text(path).split()
     for field in fields:
         if not (field.isascii() and field.isdigit()):
-            raise UsageError(f"invalid token ID: {field}", hint=f"in `{path}`")
+            raise UsageError(f"invalid token ID: {field}", hint=f"in `{path}`: {_TOKEN_FORM}")
     if not fields:
-        raise UsageError(f"`{path}` has no token IDs")
+        raise UsageError(f"`{path}` has no token IDs", hint=_TOKEN_FORM)
     return tuple(int(field) for field in fields)
 
 
@@ -98,21 +128,23 @@ def read_stdin(note: Callable[[str], None], *, optional: bool = False) -> str:
     """All of stdin as UTF-8, open to Ctrl-C meanwhile; says that it waits when nothing comes.
 
     Where it is `optional`, a stdin that nobody writes to or closes is given up after a while.
-    Raises UsageError where it does not read.
+    Raises UsageError where it does not read, or is something else than text.
     """
     if sys.stdin is None:
         return ""
     stdin = sys.stdin.fileno()
     chunks: list[bytes] = []
-    errors: list[OSError] = []
+    errors: list[OSError | MemoryError] = []
     ended = threading.Event()
 
     def work() -> None:
         # the descriptor itself: a thread that holds the lock of sys.stdin breaks Python's exit
+        total = 0
         try:
-            while chunk := os.read(stdin, 1 << 16):
+            while total <= _MAX_TEXT and (chunk := os.read(stdin, 1 << 16)):
                 chunks.append(chunk)
-        except OSError as exc:
+                total += len(chunk)
+        except (OSError, MemoryError) as exc:
             errors.append(exc)
         ended.set()
 
@@ -127,6 +159,13 @@ def read_stdin(note: Callable[[str], None], *, optional: bool = False) -> str:
         if not chunks and optional and waited > GIVE_UP_AFTER:
             note(f"nothing on stdin for {GIVE_UP_AFTER:.0f} s, going on; `-p -` waits for it")
             break
-    if errors:
+    if errors and isinstance(errors[0], OSError):
         raise UsageError(f"cannot read stdin: {errors[0].strerror}")
-    return b"".join(chunks).decode("utf-8-sig", errors="replace")
+    if errors:
+        raise errors[0]
+    if sum(map(len, chunks)) > _MAX_TEXT:
+        raise UsageError("stdin has more than 16 MiB of text", hint=_TOO_LONG)
+    try:
+        return b"".join(chunks).decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise UsageError("stdin is not UTF-8 text", hint=_NOT_UTF_8) from exc

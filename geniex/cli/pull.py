@@ -8,7 +8,7 @@ import typer
 
 from geniex.cli import options as shared
 from geniex.cli.output import Output, confirm, is_terminal, waiting_for
-from geniex_catalogue.errors import UsageError
+from geniex_catalogue.errors import ModelNotFoundError, ModelRefError, UsageError
 from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
@@ -28,7 +28,14 @@ class HubName(StrEnum):
 
 def pull(
     ctx: typer.Context,
-    model: shared.ModelArgument,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="org/repo[:precision], an alias, or with --local-path a name like local/NAME",
+            autocompletion=shared.complete_models,
+        ),
+    ],
     hub: Annotated[
         HubName | None,
         typer.Option("--model-hub", help="Where it comes from [default: huggingface]"),
@@ -54,17 +61,33 @@ def pull(
     """
     settings = shared.settings_of(ctx)
     from geniex_catalogue.entries import catalogue
+    from geniex_catalogue.names import local_path as local_path_of
     from geniex_catalogue.names import parse
 
     output = Output(quiet=quiet)
-    ref = parse(model, catalogue().aliases)
+    if local_path is None and local_path_of(model) is not None:
+        raise UsageError(
+            f"`{model}` is a path of this machine",
+            hint=f"`geniex infer {model}` runs it as it is; "
+            f"`geniex pull local/NAME --local-path {model}` takes it into the store",
+        )
+    try:
+        ref = parse(model, catalogue().aliases)
+    except ModelNotFoundError as exc:
+        if local_path is None:
+            raise
+        raise ModelRefError(
+            f"`{model}` is no name for a model", hint="give it one like `local/NAME`"
+        ) from exc
     local = hub in (HubName.LOCALFS, HubName.LOCAL)
     if local_path is None and (local or link or in_place):
-        raise UsageError("`--local-path` is missing")
+        raise UsageError("`--local-path` is missing", hint="give the path of what to import")
     if local_path is None:
         stored = fetch(ref, settings, output, revision=revision)
     elif (hub is not None and not local) or revision is not None:
-        raise UsageError("`--local-path` is a source of its own, leave the hub's flags out")
+        raise UsageError(
+            "`--local-path` is a source of its own", hint="leave out `--model-hub` and `--revision`"
+        )
     else:
         stored = _import(ref, local_path, settings, output, link=link, in_place=in_place)
     output.tell("Download success" if local_path is None else "Import success")
@@ -120,7 +143,7 @@ def _import(
     from geniex_catalogue.store import Store
 
     if link and in_place:
-        raise UsageError("`--link` and `--in-place` exclude each other")
+        raise UsageError("`--link` and `--in-place` exclude each other", hint="give one of them")
     mode: Mode = "link" if link else "in_place" if in_place else "copy"
     store = Store(settings.data_dir)
     on_wait = waiting_for(str(ref), output)

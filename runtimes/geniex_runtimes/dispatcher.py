@@ -266,6 +266,8 @@ def _explained(
         "(`--compute` overrides)"
         for reason, units in passed_over.items()
     ]
+    if found.compute == "cpu" and case.wish.gpu_layers > 0:
+        notes.append(f"`--ngl {case.wish.gpu_layers}` does nothing on the CPU alone")
     if case.wish.context_length and trained is not None and found.context_length > trained:
         notes.append(f"the model was trained for {trained} tokens: beyond them answers get worse")
     if found.needed_memory > found.available_memory > 0:

@@ -288,6 +288,11 @@ def test_wrong_use(wish: Wish, says: str) -> None:
         pytest.param(
             model(context=2048), PLAIN, Wish(context_length=4096), ["trained for 2048"], id="long"
         ),
+        pytest.param(
+            model(), PLAIN, Wish(gpu_layers=10), ["`--ngl 10` does nothing"], id="layers-nowhere"
+        ),
+        pytest.param(model(), PLAIN, Wish(gpu_layers=0), [], id="no-layers"),
+        pytest.param(model(), GAMER, Wish(gpu_layers=10), [], id="layers-on-the-gpu"),
     ],
 )
 def test_notes(

@@ -101,6 +101,15 @@ class TestConfig:
         assert cli("config", "set", "nctx", "").out == "nctx =\n"
         assert cli("config", "list").out == ""
 
+    def test_a_value_may_begin_with_a_dash(self, cli: Cli) -> None:
+        assert cli("config", "set", "ngl", "-1").out == "ngl = -1\n"
+        assert cli("config", "set", "ngl", "-2").code == 2
+        assert cli("config", "set", "--nonsense", "ngl", "1").code == 2
+
+    def test_a_value_is_text(self, cli: Cli) -> None:
+        result = cli("config", "set", "model", "\udcff")
+        assert result.code == 2 and "not UTF-8" in result.err
+
     def test_the_help_names_every_key(self, cli: Cli) -> None:
         text = cli("config", "-h").out
         assert all(f"  {key} " in text for key in KEYS)
@@ -197,6 +206,24 @@ def test_without_a_home(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+@pytest.mark.parametrize("module", ["typer", "geniex.config", "geniex.cli.app"])
+def test_ctrl_c_in_the_imports_is_silent(data_dir: Path, module: str) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *rest):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from geniex.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, env=environment(), check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="shells close streams otherwise there")

@@ -163,12 +163,20 @@ class TestSampling:
             pytest.param(("--stop-file", "/nowhere"), id="stop file"),
             pytest.param(("--compute", "fpga;"), id="compute"),
             pytest.param(("--runtime", "none"), id="runtime"),
+            pytest.param(("--log", ""), id="empty log level"),
+            pytest.param(("--data-dir", ""), id="empty data folder"),
+            pytest.param(("-s", "\udcff"), id="system prompt no text"),
+            pytest.param(("--stop", "\udcff"), id="stop no text"),
+            pytest.param(("--grammar-string", "\udcff"), id="grammar no text"),
+            pytest.param(("-i", "-"), id="stdin as a file"),
+            pytest.param(("--spec-type", "draft-mtp", "--draft-model", ""), id="empty draft"),
         ],
     )
     def test_wrong_values(self, cli: Cli, runtime: Recorder, args: tuple[str, ...]) -> None:
         result = cli("infer", "-p", "hi", *args)
         assert (result.code, result.out) == (2, "")
-        assert result.err.startswith("Error: ") and len(result.err.splitlines()) <= 2
+        error, hint = result.err.splitlines()
+        assert error.startswith("Error: ") and hint.startswith("hint: ")
         assert not runtime.models
 
     def test_json_is_forced_by_a_grammar(self, cli: Cli, runtime: Recorder) -> None:
@@ -291,6 +299,15 @@ class TestJson:
         assert list(runtime.request.prompt) == [104, 105]
         assert "Using token IDs from file" in result.err
 
+    @pytest.mark.parametrize("more", [("-s", "be brief"), ("--think",), ("--no-think",)])
+    def test_token_files_drop_no_wish(
+        self, cli: Cli, runtime: Recorder, tmp_path: Path, more: tuple[str, ...]
+    ) -> None:
+        file = tmp_path / "tokens"
+        file.write_text("104 105")
+        result = cli("infer", "-t", str(file), *more)
+        assert result.code == 2 and "without a template" in result.err and not runtime.models
+
 
 class TestLoading:
     def test_flags_reach_the_runtime(self, cli: Cli, runtime: Recorder) -> None:
@@ -325,6 +342,7 @@ class TestLoading:
         [
             pytest.param("./missing.gguf", 3, id="path"),
             pytest.param("a/b/c/d", 2, id="no name"),
+            pytest.param("", 2, id="empty"),
             pytest.param("tiny-chatt", 3, id="near an alias"),
             pytest.param("geniex/tiny-chat:Q2_K", 3, id="precision"),
         ],

@@ -60,6 +60,7 @@ class TestPull:
             pytest.param("org/repo:Q4_0", 3, id="no such precision"),
             pytest.param("local/x", 3, id="local without a path"),
             pytest.param("a/b/c/d", 2, id="no name"),
+            pytest.param("./none.gguf", 3, id="no such file"),
         ],
     )
     def test_what_is_not_there(self, cli: Cli, repo: HubServer, name: str, code: int) -> None:
@@ -91,6 +92,16 @@ class TestPull:
     )
     def test_wrong_use(self, cli: Cli, args: tuple[str, ...]) -> None:
         assert cli("pull", "local/x", *args).code == 2
+
+    @pytest.mark.parametrize("folder", [True, False])
+    def test_a_path_in_place_of_a_name(self, cli: Cli, tiny_chat: Path, folder: bool) -> None:
+        path = tiny_chat.parent if folder else tiny_chat
+        result = cli("pull", str(path))
+        assert result.code == 2 and f"--local-path {path}" in result.err
+
+    def test_an_import_needs_a_whole_name(self, cli: Cli, tiny_chat: Path) -> None:
+        result = cli("pull", "bad", "--local-path", str(tiny_chat))
+        assert result.code == 2 and "local/NAME" in result.err
 
     def test_a_path_that_is_not_there(self, cli: Cli) -> None:
         result = cli("pull", "local/x", "--local-path", "/nowhere/x.gguf")
