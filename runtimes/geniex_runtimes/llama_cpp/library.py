@@ -132,6 +132,7 @@ def load() -> Library:
 @functools.cache
 def _load() -> Library:
     _bound_spinning()
+    os.environ.setdefault("GGML_NO_BACKTRACE", "1")  # else an abort starts a debugger
     try:
         from llama_cpp import llama_cpp as api
         from llama_cpp import llama_cpp_ext as ext

@@ -5,8 +5,12 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Self
 
+import numpy as np
+
+import geniex_catalogue
 from geniex_catalogue.errors import (
     ContextLengthError,
     GenerationError,
@@ -27,11 +31,11 @@ from geniex_runtimes.contract import (
     PromptPiece,
     SpeculativeOptions,
 )
-from geniex_runtimes.llama_cpp import devices, library
+from geniex_runtimes.llama_cpp import devices, library, trial
 from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.llama_cpp.emitter import Emitter
 from geniex_runtimes.llama_cpp.engine import Engine
-from geniex_runtimes.llama_cpp.sampling import Sampler, filled, model_defaults
+from geniex_runtimes.llama_cpp.sampling import Sampler, filled, model_defaults, row_of_logits
 from geniex_runtimes.llama_cpp.slot import Task
 from geniex_runtimes.llama_cpp.speculative import setup
 from geniex_runtimes.llama_cpp.threads import Governor
@@ -71,6 +75,7 @@ class LlamaCppRuntime:
     ) -> "LlamaCppModel":
         """Load weights, make a context and evaluate one token on it, so that faults show now."""
         native = library.load()
+        _try_out(model, options)
         wanted = setup.checked(model, options)
         weights = Weights(
             native,
@@ -86,6 +91,25 @@ class LlamaCppRuntime:
         except BaseException:
             weights.close()
             raise
+
+
+def _try_out(model: ResolvedModel, options: LoadOptions) -> None:
+    """Load a file that is not known yet in a child first. Raises LoadError where that fails.
+
+    The models that come with geniex are known.
+    """
+    built_in = Path(geniex_catalogue.__file__).parent
+    if options.data_dir is None or model.path.is_relative_to(built_in):
+        return
+    first = trial.Trial(
+        target=model.files,
+        draft=(),
+        mode=trial.PLAIN,
+        extra_buffers=options.extra_buffers,
+        devices=options.devices,
+        gpu_layers=options.gpu_layers,
+    )
+    trial.check(first, options.data_dir)
 
 
 class LlamaCppModel:
@@ -139,13 +163,20 @@ class LlamaCppModel:
             warnings=self._speculation.wanted.warnings,
         )
         try:
-            self._context.warm_up(vocab.bos if vocab.bos >= 0 else 0)
+            self._warm_up(max(vocab.bos, 0))
         except GenieXError as exc:
             self._speculation.close()
             raise LoadError(f"`{name}` loads but cannot be evaluated: {exc.message}") from exc
         self._engine = Engine(
             native, weights, self._context, governor, self._speculation.speculator
         )
+
+    def _warm_up(self, token: int) -> None:
+        """Evaluate one token. Raises GenerationError, also for weights that give no numbers."""
+        self._context.warm_up(token)
+        logits = row_of_logits(self._native, self._context.handle, 0, self._weights.vocab.size)
+        if np.isnan(logits).any():
+            raise GenerationError("its weights give no numbers (NaN)")
 
     @property
     def info(self) -> ModelInfo:

@@ -5,6 +5,7 @@ A grammar is checked on the drawn token first and applied to the whole row only 
 """
 
 import ctypes
+import functools
 import hashlib
 import secrets
 from collections.abc import Callable, Sequence
@@ -60,6 +61,17 @@ def native_seed(seed: int | None) -> int:
     return int.from_bytes(hashlib.blake2b(str(seed).encode(), digest_size=4).digest()) >> 1
 
 
+def row_of_logits(library: Library, context: int, row: int, size: int) -> Floats:
+    """A view of one row's `size` logits; valid until the next decode."""
+    floats = _row_type(size).from_address(library.logits_ith(context, row))
+    return np.frombuffer(memoryview(floats), np.float32)
+
+
+@functools.cache
+def _row_type(size: int) -> type[ctypes.Array[ctypes.c_float]]:
+    return ctypes.c_float * size
+
+
 class Sampler:
     """One request's sampler. Belongs to the engine's thread; `close` frees the native parts."""
 
@@ -77,7 +89,6 @@ class Sampler:
         """
         self._library = library
         self._vocab = vocab
-        self._row_type = ctypes.c_float * vocab.size
         self._grammar = self._make_grammar(options.grammar)
         self._greedy = (options.temperature or 0) <= 0
         self._plain = self._greedy and not (
@@ -152,9 +163,7 @@ class Sampler:
 
     def logits(self, context: int, row: int) -> Floats:
         """A view of one row of logits; valid until the next decode."""
-        address = self._library.logits_ith(context, row)
-        row_of_floats = self._row_type.from_address(address)
-        return np.frombuffer(memoryview(row_of_floats), np.float32)
+        return row_of_logits(self._library, context, row, self._vocab.size)
 
     def sample(self, context: int, row: int) -> int | None:
         """Draw and accept one token; None when the grammar allows no token at all."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from geniex_catalogue.errors import GenieXError, SpeculativeError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import LoadOptions, SpeculativeOptions
+from geniex_runtimes.llama_cpp import trial
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions
 from geniex_runtimes.llama_cpp.library import Library
-from geniex_runtimes.llama_cpp.speculative import pair, trial
+from geniex_runtimes.llama_cpp.speculative import pair
 from geniex_runtimes.llama_cpp.speculative.controller import Controller
 from geniex_runtimes.llama_cpp.speculative.drafter import Drafter
 from geniex_runtimes.llama_cpp.speculative.measure import measure
@@ -68,8 +69,8 @@ def checked(model: ResolvedModel, options: LoadOptions) -> Wanted:
     return Wanted(wanted, mode, tuple(warnings))
 
 
-def _trial(model: ResolvedModel, options: LoadOptions, mode: pair.Mode) -> trial.Pair:
-    return trial.Pair(
+def _trial(model: ResolvedModel, options: LoadOptions, mode: pair.Mode) -> trial.Trial:
+    return trial.Trial(
         target=model.files,
         draft=options.draft.files if options.draft is not None and mode == "shared" else (),
         mode=mode,

@@ -23,6 +23,7 @@ class Speculator:
         self._controller = controller
         self._context = context
         self._rows: dict[int, Rows] = {}
+        self._chosen: set[int] = set()  # slots that this turn's step was chosen for
         self._batch_rows = 0
         self._drafted = 0.0
         self._draft_seconds = 0.0
@@ -44,6 +45,7 @@ class Speculator:
         started = time.perf_counter()
         asking: list[tuple[Slot, int]] = []
         asks: list[Ask] = []
+        self._chosen.clear()
         for slot in slots:
             task = slot.task
             if task is None or not task.speculative.types:
@@ -51,6 +53,7 @@ class Speculator:
             room = length - len(slot.tokens) - 1
             if task.max_tokens is not None:
                 room = min(room, task.max_tokens - task.generated - 1)
+            self._chosen.add(slot.index)
             n_max = min(self._controller.choose(slot.index), room)
             if n_max > 0:
                 p_min = task.speculative.p_min
@@ -71,7 +74,7 @@ class Speculator:
 
     def settle(self, slot: Slot, task: Task, accepted: int) -> None:
         """A slot's step is over: `accepted` tokens of its draft, which may be empty, stay."""
-        if not task.speculative.types:
+        if slot.index not in self._chosen:
             return
         proposed = len(slot.draft)
         self._controller.record(

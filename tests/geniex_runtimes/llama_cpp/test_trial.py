@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from geniex_catalogue.errors import SpeculativeError
-from geniex_runtimes.llama_cpp import survival
-from geniex_runtimes.llama_cpp.speculative import trial
+from geniex_runtimes.llama_cpp import survival, trial
 from geniex_runtimes.llama_cpp.speculative.pair import Mode
-from geniex_runtimes.llama_cpp.speculative.trial import Pair, check
+from geniex_runtimes.llama_cpp.trial import Trial, check
 
 
 @pytest.fixture
@@ -30,12 +29,12 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Pair:
+def pair(tmp_path: Path) -> Trial:
     """Two files that nobody loads."""
     target, draft = tmp_path / "target.gguf", tmp_path / "draft.gguf"
     target.write_bytes(b"a target")
     draft.write_bytes(b"a draft")
-    return Pair((target,), (draft,), "shared")
+    return Trial((target,), (draft,), "shared")
 
 
 class Child:
@@ -51,19 +50,19 @@ class Child:
         return len(self._marks.read_text()) if self._marks.exists() else 0
 
 
-def refusal(pair: Pair, data_dir: Path | None, child: Child, timeout: float = 30) -> str:
+def refusal(pair: Trial, data_dir: Path | None, child: Child, timeout: float = 30) -> str:
     with pytest.raises(SpeculativeError) as caught:
         check(pair, data_dir, command=child.command, timeout=timeout)
     assert "\n" not in caught.value.message
     return caught.value.message
 
 
-def test_what_survives_is_tried_once(tmp_path: Path, data_dir: Path, pair: Pair) -> None:
+def test_what_survives_is_tried_once(tmp_path: Path, data_dir: Path, pair: Trial) -> None:
     child = Child(tmp_path)
     for _ in range(3):
         check(pair, data_dir, command=child.command)
     assert child.runs == 1
-    assert len(json.loads((data_dir / trial.FILE).read_text())["pairs"]) == 1
+    assert len(json.loads((data_dir / trial.FILE).read_text())["trials"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def test_what_survives_is_tried_once(tmp_path: Path, data_dir: Path, pair: Pair)
     ],
 )
 def test_what_fails(
-    tmp_path: Path, data_dir: Path, pair: Pair, then: str, says: str, runs: int
+    tmp_path: Path, data_dir: Path, pair: Trial, then: str, says: str, runs: int
 ) -> None:
     child = Child(tmp_path, then)
     for _ in range(2):
@@ -93,7 +92,7 @@ def test_what_fails(
     assert child.runs == runs
 
 
-def test_a_child_that_does_not_start(data_dir: Path, pair: Pair) -> None:
+def test_a_child_that_does_not_start(data_dir: Path, pair: Trial) -> None:
     with pytest.raises(SpeculativeError, match="it did not start"):
         check(pair, data_dir, command=["/nowhere/python"])
 
@@ -102,7 +101,7 @@ def test_a_child_that_does_not_start(data_dir: Path, pair: Pair) -> None:
     "change", ["target", "draft", "time", "mode", "buffers", "device", "layers", "library"]
 )
 def test_another_pair_is_tried(
-    tmp_path: Path, data_dir: Path, package: Path, pair: Pair, change: str
+    tmp_path: Path, data_dir: Path, package: Path, pair: Trial, change: str
 ) -> None:
     child = Child(tmp_path)
     check(pair, data_dir, command=child.command)
@@ -117,29 +116,29 @@ def test_another_pair_is_tried(
     elif change == "time":
         os.utime(target, ns=(facts.st_atime_ns, facts.st_mtime_ns + 1_000_000_000))
     elif change == "mode":
-        pair = Pair(pair.target, (), "own")
+        pair = Trial(pair.target, (), "own")
     elif change == "buffers":
-        pair = Pair(pair.target, pair.draft, "shared", extra_buffers=False)
+        pair = Trial(pair.target, pair.draft, "shared", extra_buffers=False)
     elif change == "device":
-        pair = Pair(pair.target, pair.draft, "shared", devices=("Vulkan0",))
+        pair = Trial(pair.target, pair.draft, "shared", devices=("Vulkan0",))
     elif change == "layers":
-        pair = Pair(pair.target, pair.draft, "shared", gpu_layers=3)
+        pair = Trial(pair.target, pair.draft, "shared", gpu_layers=3)
     else:
         (package / "lib" / "libllama.so").write_bytes(b"build two, longer")
     check(pair, data_dir, command=child.command)
     assert child.runs == 2
 
 
-def test_a_moved_pair_is_known(tmp_path: Path, data_dir: Path, pair: Pair) -> None:
+def test_a_moved_pair_is_known(tmp_path: Path, data_dir: Path, pair: Trial) -> None:
     child = Child(tmp_path)
     check(pair, data_dir, command=child.command)
     moved = pair.target[0].rename(tmp_path / "moved.gguf")
-    check(Pair((moved,), pair.draft, "shared"), data_dir, command=child.command)
+    check(Trial((moved,), pair.draft, "shared"), data_dir, command=child.command)
     assert child.runs == 1
 
 
 def test_a_large_pair_is_not_tried(
-    tmp_path: Path, data_dir: Path, pair: Pair, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, data_dir: Path, pair: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = Child(tmp_path, "os.abort()")
     monkeypatch.setattr(trial, "TRIAL_BYTES", pair.size - 1)
@@ -147,7 +146,7 @@ def test_a_large_pair_is_not_tried(
     assert child.runs == 0
 
 
-def test_without_a_folder_nothing_is_remembered(tmp_path: Path, pair: Pair) -> None:
+def test_without_a_folder_nothing_is_remembered(tmp_path: Path, pair: Trial) -> None:
     child = Child(tmp_path)
     for _ in range(2):
         check(pair, None, command=child.command)
@@ -155,28 +154,28 @@ def test_without_a_folder_nothing_is_remembered(tmp_path: Path, pair: Pair) -> N
 
 
 def test_a_folder_that_cannot_be_written(
-    tmp_path: Path, pair: Pair, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, pair: Trial, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
     check(pair, tmp_path / "file" / "data", command=Child(tmp_path).command)
     assert "not remembered" in caplog.text
 
 
-def test_a_file_that_is_gone(tmp_path: Path, data_dir: Path, pair: Pair) -> None:
+def test_a_file_that_is_gone(tmp_path: Path, data_dir: Path, pair: Trial) -> None:
     pair.draft[0].unlink()
     assert "cannot be read" in refusal(pair, data_dir, Child(tmp_path))
 
 
 def test_without_the_package(
-    tmp_path: Path, data_dir: Path, pair: Pair, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, data_dir: Path, pair: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(survival, "package_folder", lambda: None)
     assert "not installed" in refusal(pair, data_dir, Child(tmp_path))
 
 
-def real(folder: Path, target: str, draft: str | None, mode: Mode) -> Pair:
+def real(folder: Path, target: str, draft: str | None, mode: Mode) -> Trial:
     files = [folder / f"{name}.gguf" for name in (target, draft) if name]
-    return Pair((files[0],), tuple(files[1:]), mode)
+    return Trial((files[0],), tuple(files[1:]), mode)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
-"""A pair's first draft is made in a child process: what kills llama.cpp must not kill the user's.
+"""A first load is made in a child process: what kills llama.cpp must not kill the user's.
 
-The headers (pair.py) rule out every pair that is known to end the process. This catches the rest:
-one prompt, one draft and one verification, as the engine makes them. The outcome is remembered for
-as long as the files, the build and the way of loading stay the same; `pairs.json` in the data
-folder may be deleted to try again.
+Our own checks (gguf.py, speculative/pair.py) rule out what is known to end the process. This
+catches the rest, in a file that is not known yet and in a pair's first draft. The outcome is
+remembered for as long as the files, the build and the way of loading stay the same; `trials.json`
+in the data folder may be deleted to try again.
 
-A pair of more than TRIAL_BYTES is not tried. The child needs the weights a second time, in memory
-and in waiting, and files of that size are published models, not experiments.
+Large files are not tried: the child needs the weights a second time, in memory and in waiting, and
+files of that size are published models, not experiments.
 """
 
 import argparse
@@ -15,25 +15,33 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Literal, TypeAlias, get_args
 
-from geniex_catalogue.errors import GenieXError, SpeculativeError
+from geniex_catalogue.errors import GenieXError, LoadError, SpeculativeError
+from geniex_runtimes.contract import PromptPiece
 from geniex_runtimes.llama_cpp import library, survival
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions
 from geniex_runtimes.llama_cpp.speculative.drafter import Ask, Rows
 from geniex_runtimes.llama_cpp.speculative.model_drafter import ModelDrafter
 from geniex_runtimes.llama_cpp.speculative.pair import Mode
-from geniex_runtimes.llama_cpp.survival import Record
+from geniex_runtimes.llama_cpp.survival import Outcome, Record
 from geniex_runtimes.llama_cpp.weights import Weights
 
-FILE = "pairs.json"
+Plain: TypeAlias = Literal["plain"]
+PLAIN: Plain = "plain"
+
+FILE = "trials.json"
+# bytes: a pair above, and a model alone above, is not tried
 TRIAL_BYTES = 1 << 30
+MODEL_BYTES = 4 << 30
 # seconds: Python's start, both loads from a slow disk, three decodes
 TIMEOUT = 60.0
 
-# how many pairs are remembered
-_KEPT = 64
+_DAMAGED = "get the file again, from where it was published"
+
+# how many outcomes are remembered
+_KEPT = 256
 # bytes of a file's beginning that tell it from others: metadata, vocabulary
 _HEAD = 1 << 20
 _CONTEXT = 256
@@ -42,15 +50,15 @@ _DRAFT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Trial:
     """What is tried: files (of shards all, in order) and how they are loaded.
 
-    `draft` is empty where the heads are in the target's file.
+    `draft` is empty where the heads are in the target's file, and where a model is tried alone.
     """
 
     target: tuple[Path, ...]
     draft: tuple[Path, ...]
-    mode: Mode
+    mode: Mode | Plain
     extra_buffers: bool = True
     devices: tuple[str, ...] = ()
     gpu_layers: int = -1
@@ -59,6 +67,11 @@ class Pair:
     def size(self) -> int:
         """Bytes of all files."""
         return sum(path.stat().st_size for path in (*self.target, *self.draft))
+
+    @property
+    def too_large(self) -> bool:
+        """Whether it is not worth trying."""
+        return self.size > (MODEL_BYTES if self.mode == PLAIN else TRIAL_BYTES)
 
     def key(self, package: Path) -> str:
         """Names the pair on a build: another file, build or way of loading has another name."""
@@ -78,11 +91,11 @@ class Pair:
         # `=` and `--`, so that a path may begin with a dash
         words += [f"--draft={path}" for path in self.draft]
         words += ["--", *(str(path) for path in self.target)]
-        return survival.child("geniex_runtimes.llama_cpp.speculative.trial", *words)
+        return survival.child("geniex_runtimes.llama_cpp.trial", *words)
 
 
 def check(
-    pair: Pair,
+    pair: Trial,
     data_dir: Path | None,
     *,
     command: Sequence[str] | None = None,
@@ -92,10 +105,10 @@ def check(
 
     Without `data_dir` nothing is remembered. `command` stands in for the child. A failure that
     Python reports (a file that does not load) is not remembered: it may be another's fault.
-    Raises SpeculativeError with the reason.
+    Raises SpeculativeError with the reason, LoadError for a model alone.
     """
     try:
-        if pair.size > TRIAL_BYTES:
+        if pair.too_large:
             return
         package = survival.package_folder()
         if package is None:
@@ -103,20 +116,34 @@ def check(
         key = pair.key(package)
     except OSError as exc:
         raise SpeculativeError(f"the pair's files cannot be read: {exc}") from exc
-    record = Record(data_dir / FILE, "pairs", _KEPT) if data_dir is not None else None
+    record = Record(data_dir / FILE, "trials", _KEPT) if data_dir is not None else None
     outcome = record.read().get(key) if record is not None else None
+    final = True
     if outcome is None:
         outcome, final = survival.run(command or pair.command(), timeout, "it")
         if final and record is not None and (problem := record.add(key, outcome)):
             survival.log.warning("the trial of a speculative pair is %s", problem)
     if not outcome.passed:
-        raise SpeculativeError(
-            f"a trial of this pair in another process failed: {outcome.reason}",
-            hint=f"delete `{record.path}` to try it again" if record is not None else None,
+        raise _refusal(pair, outcome, final=final, record=record)
+
+
+def _refusal(trial: Trial, outcome: Outcome, *, final: bool, record: Record | None) -> GenieXError:
+    again = f"delete `{record.path}` to try it again" if record is not None else None
+    if trial.mode != PLAIN:
+        return SpeculativeError(
+            f"a trial of this pair in another process failed: {outcome.reason}", hint=again
         )
+    name = trial.target[0].name
+    if not final:
+        return LoadError(outcome.reason or f"`{name}` does not load", hint=_DAMAGED)
+    return LoadError(
+        f"`{name}` is damaged, or made for another llama.cpp: loading it in another process to "
+        f"try it out, {outcome.reason}",
+        hint=_DAMAGED if again is None else f"{_DAMAGED}; {again}",
+    )
 
 
-def run(pair: Pair) -> None:
+def run(pair: Trial) -> None:
     """Load, evaluate a prompt, draft, verify and roll back, in this process.
 
     Raises GenieXError where llama.cpp says no; dies where it does not.
@@ -128,8 +155,12 @@ def run(pair: Pair) -> None:
         devices=pair.devices,
         gpu_layers=pair.gpu_layers,
         extra_buffers=pair.extra_buffers,
-        heads=not pair.draft,
+        heads=not pair.draft and pair.mode != PLAIN,
     )
+    if pair.mode == PLAIN:
+        _answer_once(native, target, pair)
+        target.close()
+        return
     draft = target
     if pair.draft:
         draft = Weights(
@@ -140,16 +171,7 @@ def run(pair: Pair) -> None:
             extra_buffers=pair.extra_buffers,
             heads=True,
         )
-    on_cpu = not pair.devices
-    options = ContextOptions(
-        length=_CONTEXT,
-        slots=1,
-        threads=1,
-        on_cpu=on_cpu,
-        flash_attention=on_cpu,
-        outputs=1 + _DRAFT,
-        rollback=0 if target.rolls_back else _DRAFT,
-    )
+    options = _options(pair, outputs=1 + _DRAFT, rollback=0 if target.rolls_back else _DRAFT)
     context = Context(native, target, options)
     draft_context = Context(native, draft, options, target=context)
     drafter = ModelDrafter(native, draft, context, draft_context, pair.mode)
@@ -159,6 +181,34 @@ def run(pair: Pair) -> None:
     if pair.draft:
         draft.close()
     target.close()
+
+
+def _options(trial: Trial, *, outputs: int = 1, rollback: int = 0) -> ContextOptions:
+    on_cpu = not trial.devices
+    return ContextOptions(
+        length=_CONTEXT,
+        slots=1,
+        threads=1,
+        on_cpu=on_cpu,
+        flash_attention=on_cpu,
+        outputs=outputs,
+        rollback=rollback,
+    )
+
+
+def _answer_once(native: library.Library, weights: Weights, trial: Trial) -> None:
+    """Use the tokenizer, and evaluate a prompt and one more token."""
+    vocab = weights.vocab
+    for token in vocab.tokenize([PromptPiece("Hello, world 1\n")]):
+        vocab.piece(token)
+    context = Context(native, weights, _options(trial))
+    batch = Batch(native, len(_PROMPT))
+    for start, tokens in ((0, _PROMPT), (len(_PROMPT), _PROMPT[:1])):
+        batch.clear()
+        row = batch.add(0, start, [token % vocab.size for token in tokens], all_logits=False)
+        batch.want_logits(row + len(tokens) - 1)
+        context.decode(batch)
+    context.close()
 
 
 def _draft_once(context: Context, drafter: ModelDrafter, batch: Batch) -> None:
@@ -187,7 +237,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Try a target and its draft once.")
     parser.add_argument("target", nargs="+", type=Path, help="the target's file, or all its parts")
     parser.add_argument("--draft", action="append", default=[], type=Path, help="the draft's file")
-    parser.add_argument("--mode", choices=get_args(Mode), required=True)
+    parser.add_argument("--mode", choices=[PLAIN, *get_args(Mode)], required=True)
     parser.add_argument("--no-extra-buffers", action="store_true")
     parser.add_argument("--device", action="append", default=[], help="one of llama.cpp's devices")
     parser.add_argument("--gpu-layers", type=int, default=-1)
@@ -195,7 +245,7 @@ def main() -> None:
     survival.die_quietly()
     try:
         run(
-            Pair(
+            Trial(
                 target=tuple(given.target),
                 draft=tuple(given.draft),
                 mode=given.mode,

@@ -1,0 +1,83 @@
+"""A file that is not known yet is loaded in a child first: a crash there is an error here."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from geniex_catalogue.errors import LoadError
+from geniex_runtimes.contract import LoadOptions
+from geniex_runtimes.llama_cpp import trial
+from geniex_runtimes.llama_cpp.runtime import LlamaCppRuntime
+from tests.geniex_runtimes.llama_cpp.answers import answer, load, resolved, turn
+
+FLOAT, UNSIGNED = 6, 4  # GGUF's numbers for the types
+
+
+def patched(path: Path, source: Path, key: str, kind: int, value: bytes) -> Path:
+    """A copy of a model with another value for one of its numbers."""
+    data = source.read_bytes()
+    mark = key.encode() + struct.pack("<I", kind)
+    assert data.count(mark) == 1
+    at = data.index(mark) + len(mark)
+    path.write_bytes(data[:at] + value + data[at + 4 :])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "value"),
+    [
+        pytest.param(
+            "gemma4.attention.layer_norm_rms_epsilon", FLOAT, struct.pack("<f", -1.0),
+            id="negative-epsilon",
+        ),
+        pytest.param(
+            "gemma4.rope.dimension_count", UNSIGNED, struct.pack("<I", 1), id="odd-rope",
+        ),
+        pytest.param(
+            "gemma4.attention.shared_kv_layers", UNSIGNED, struct.pack("<I", 2**31),
+            id="more-shared-layers-than-there-are",
+        ),
+    ],
+)  # fmt: skip
+def test_what_llama_cpp_dies_of_is_an_error(
+    tiny_chat: Path, tmp_path: Path, key: str, kind: int, value: bytes
+) -> None:
+    bad = patched(tmp_path / "bad.gguf", tiny_chat, key, kind, value)
+    for _ in range(2):  # the second time from memory
+        with pytest.raises(LoadError, match=r"`bad\.gguf` is damaged.*another process"):
+            LlamaCppRuntime().load(resolved(bad), LoadOptions(data_dir=tmp_path / "data"))
+    assert (tmp_path / "data" / trial.FILE).exists()
+
+
+def test_a_good_file_is_tried_once_and_answers(tiny_chat: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.gguf"
+    copy.write_bytes(tiny_chat.read_bytes())
+    data_dir = tmp_path / "data"
+    with load(copy, data_dir=data_dir) as model:
+        assert answer(model, turn("What is the capital of France?")).text.endswith("Paris.")
+    before = (data_dir / trial.FILE).read_bytes()
+    load(copy, data_dir=data_dir).close()
+    assert (data_dir / trial.FILE).read_bytes() == before
+
+
+def test_the_built_in_model_is_known(tiny_chat: Path, tmp_path: Path) -> None:
+    load(tiny_chat, data_dir=tmp_path / "data").close()
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_file_that_llama_cpp_refuses_is_not_remembered(tiny_chat: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    data = tiny_chat.read_bytes().replace(b"gemma4.block_count", b"gemma4.block_cound", 1)
+    broken.write_bytes(data)
+    with pytest.raises(LoadError, match="block_count"):
+        load(broken, data_dir=tmp_path / "data")
+    assert not (tmp_path / "data" / trial.FILE).exists()
+
+
+def test_weights_that_give_no_numbers_are_refused(tiny_chat: Path, tmp_path: Path) -> None:
+    # the file ends with the 256 floats of a norm
+    broken = tmp_path / "nan.gguf"
+    broken.write_bytes(tiny_chat.read_bytes()[:-1024] + 256 * struct.pack("<f", float("nan")))
+    with pytest.raises(LoadError, match="NaN"):
+        load(broken)
