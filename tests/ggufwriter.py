@@ -71,4 +71,6 @@ def small(
     entries += [entry(key.replace("__", "."), value) for key, value in keys.items()]
     if part is not None:
         entries += [entry("split.no", part[0] - 1, "u16"), entry("split.count", part[1], "u16")]
-    return build(entries, [tensor("token_embd.weight", [8])], 32)
+    # as long as the other name, so that all parts have one size
+    name = "token_embd.weight" if part is None or part[0] == 1 else f"blk.{part[0]:06}.weight"
+    return build(entries, [tensor(name, [8])], 32)

@@ -12,7 +12,7 @@
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from geniex_catalogue import precision
@@ -90,7 +90,8 @@ class Variant:
             raise GGUFError(
                 self.name,
                 self.problem,
-                hint="restore the parts' own names, or merge them with `llama-gguf-split --merge`",
+                hint="restore the parts' own names, or get all of them again; "
+                "`llama-gguf-split --merge` joins them",
             )
         if missing := self.missing:
             raise IncompleteShardsError(self.name, missing)
@@ -242,19 +243,34 @@ def _joined(parts: dict[int, ModelFile]) -> Variant:
     files = tuple(file for _, file in sorted(parts.items()))
     name = _SHARD.fullmatch(files[0].name)
     count = int(name["count"]) if name is not None else len(files)
-    problem = None
+    headers = [file.header for file in files if file.header is not None]
+    # later parts hold no facts about the model, and a name may call one of them the first
+    told = [header for header in headers if header.architecture or not header.split_no]
+    first = min(told, key=lambda header: (not header.architecture, header.split_no), default=None)
+    return _variant(files, first, parts=count, problem=set_problem(parts, count))
+
+
+def set_problem(parts: Mapping[int, ModelFile], count: int) -> str | None:
+    """Why parts, by their numbers from 1, are no set of `count`; None as far as headers tell."""
     for number, file in sorted(parts.items()):
         header = file.header
         if header is None or (header.split_no + 1, header.split_count) == (number, count):
             continue
-        problem = (
+        return (
             f"`{file.name}` is part {header.split_no + 1} of {header.split_count} by its header, "
             f"but part {number} of {count} by its name"
         )
-        break
-    # later parts hold no facts about the model
-    first = parts[1].header if 1 in parts else None
-    return _variant(files, first, parts=count, problem=problem)
+    headers = [file.header for file in parts.values() if file.header is not None]
+    holders: dict[str, str] = {}
+    for file in parts.values():
+        for tensor in file.header.tensors if file.header is not None else ():
+            if other := holders.get(tensor.name):
+                return f"`{other}` and `{file.name}` both hold the tensor `{tensor.name}`"
+            holders[tensor.name] = file.name
+    stated = headers[0].number("split.tensors.count") if headers else None
+    if stated is not None and len(headers) == count and stated != len(holders):
+        return f"its {count} parts hold {len(holders)} tensors, where {stated} belong to it"
+    return None
 
 
 def _variant(

@@ -15,7 +15,7 @@ from geniex_catalogue.errors import (
     StoreError,
     UsageError,
 )
-from geniex_catalogue.fileset import ModelFile, Variant
+from geniex_catalogue.fileset import ModelFile, Variant, set_problem
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.hubs.choice import check_name, choose
 from geniex_catalogue.hubs.contract import Hub, Listing, Progress
@@ -218,13 +218,16 @@ def _manifest(plan: PullPlan, label: str, fetched: Mapping[str, Fetched]) -> Man
 
 
 def _check_headers(jobs: tuple[Fetch, ...]) -> None:
-    """Refuse what has arrived as its hub states it, and is no GGUF all the same."""
+    """Refuse what has arrived as its hub states it, and is no GGUF, or no set, all the same."""
+    files = []
     for job in jobs:
         try:
-            read_header(job.part)
+            files.append(ModelFile(job.name, job.size, header=read_header(job.part)))
         except GGUFError as exc:
             job.part.unlink(missing_ok=True)
             raise GGUFError(job.name, exc.reason, hint="the file on the hub is broken") from exc
+    if len(files) > 1 and (text := set_problem(dict(enumerate(files, 1)), len(files))):
+        raise GGUFError(jobs[0].name, text, hint="the files on the hub are broken")
 
 
 def _arrived(job: Fetch) -> int:

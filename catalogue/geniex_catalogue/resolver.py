@@ -9,12 +9,13 @@ from geniex_catalogue import names
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import (
     AmbiguousModelError,
+    GGUFError,
     LoadError,
     ModelNotFoundError,
     PrecisionNotFoundError,
     StoreError,
 )
-from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group
+from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group, set_problem
 from geniex_catalogue.folder import Folder, bundle_facts, is_bundle, readable, scan, whole_set
 from geniex_catalogue.gguf import GGUFHeader, join_shards, read_header
 from geniex_catalogue.manifest import FileRecord
@@ -163,14 +164,16 @@ def _model_files(records: Sequence[FileRecord]) -> tuple[ModelFile, ...]:
 def _checked_headers(
     records: Sequence[FileRecord], paths: Sequence[Path], name: str
 ) -> list[GGUFHeader]:
-    """The headers of all files; raises IncompleteShardsError where the set is not whole."""
+    """The headers of all files; raises GGUFError where they are no whole set."""
     headers = [read_header(path) for path in paths]
+    files = [
+        ModelFile(record.name, record.size, header=header)
+        for record, header in zip(records, headers, strict=True)
+    ]
     if len(headers) != headers[0].split_count:
-        files = [
-            ModelFile(record.name, record.size, header=header)
-            for record, header in zip(records, headers, strict=True)
-        ]
         group(files).choose(None, records[0].name, name)
+    elif len(files) > 1 and (text := set_problem(dict(enumerate(files, 1)), len(files))):
+        raise GGUFError(str(paths[0]), text, hint=f"get all parts of `{name}` again")
     return headers
 
 

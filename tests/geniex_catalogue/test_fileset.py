@@ -39,6 +39,8 @@ def part(number: int, count: int, facts: Facts | None = None) -> Facts:
 
 def header(facts: Facts) -> GGUFHeader:
     names = ["token_embd.weight", "blk.0.attn_norm.weight", "blk.2.nextn.eh_proj.weight"]
+    if facts.get("split.no"):
+        names = [f"blk.{facts['split.no']}.ffn_norm.weight"]
     tensors = tuple(TensorInfo(name, (32,), 0, 0) for name in names)
     return GGUFHeader(3, dict(facts), tensors, None)
 
@@ -483,6 +485,14 @@ RENAMED = {
         {"x-Q4_0-00001-of-00002.gguf": part(1, 3, MODEL), "x-Q4_0-00002-of-00002.gguf": part(2, 3)},
         "part 1 of 3 by its header",
     ),
+    "swapped, as writers leave the later parts": (
+        {"x-Q4_0-00001-of-00002.gguf": part(2, 2), "x-Q4_0-00002-of-00002.gguf": part(1, 2, MODEL)},
+        "part 2 of 2 by its header, but part 1 of 2 by its name",
+    ),
+    "the second twice": (
+        {"x-Q4_0-00001-of-00002.gguf": part(2, 2), "x-Q4_0-00002-of-00002.gguf": part(2, 2)},
+        "part 2 of 2 by its header, but part 1 of 2 by its name",
+    ),
     "swapped": (
         {"x-Q4_0-00001-of-00002.gguf": part(2, 2, MODEL), "x-Q4_0-00002-of-00002.gguf": part(1, 2)},
         "part 2 of 2 by its header, but part 1 of 2 by its name",
@@ -499,6 +509,36 @@ def test_renamed_or_joined_parts_are_explained(files: Mapping[str, Facts], reaso
 
     assert not isinstance(caught.value, IncompleteShardsError)
     assert "llama-gguf-split" in (caught.value.hint or "")
+
+
+SETS: dict[str, tuple[int | None, list[list[str]], str | None]] = {
+    "whole": (3, [["a", "b"], ["c"]], None),
+    "count not stated": (None, [["a", "b"], ["c"]], None),
+    "a part without tensors": (1, [[], ["a"]], None),
+    "repeated": (3, [["a", "b"], ["b"]], "both hold the tensor `b`"),
+    "missing": (3, [["a"], ["c"]], "its 2 parts hold 2 tensors, where 3 belong to it"),
+    "too many": (2, [["a", "b"], ["c"]], "its 2 parts hold 3 tensors, where 2 belong to it"),
+    "a part is not here": (3, [["a"]], "missing: x-Q4_0-00002-of-00002.gguf"),
+}
+
+
+@pytest.mark.parametrize(("stated", "parts", "reason"), SETS.values(), ids=SETS)
+def test_the_tensors_of_a_set(
+    stated: int | None, parts: list[list[str]], reason: str | None
+) -> None:
+    files = []
+    for number, names in enumerate(parts, 1):
+        facts = dict(part(number, 2, MODEL if number == 1 else None))
+        if stated is not None:
+            facts["split.tensors.count"] = stated
+        held = tuple(TensorInfo(name, (32,), 0, 0) for name in names)
+        found = GGUFHeader(3, facts, held, None)
+        files.append(ModelFile(f"x-Q4_0-{number:05d}-of-00002.gguf", 1, header=found))
+    if reason is None:
+        assert len(group(files).choose(None, None, "org/repo").files) == 2
+        return
+    with pytest.raises(GGUFError, match=reason):
+        group(files).choose(None, None, "org/repo")
 
 
 def test_kinds_of_an_unsloth_repository() -> None:

@@ -49,7 +49,8 @@ def gguf(values: int = 2000, **metadata: object) -> bytes:
     given = {key.replace("__", "."): value for key, value in metadata.items()}
     facts = {"general.architecture": "llama", **given}
     listed = [entry(key, value) for key, value in facts.items()]
-    head = build(listed, [tensor("token_embd.weight", [values])])
+    name = f"blk.{no}.x" if (no := metadata.get("split__no")) else "token_embd.weight"
+    head = build(listed, [tensor(name, [values])])
     return head + random.Random(values).randbytes(4 * values)
 
 
@@ -127,6 +128,21 @@ def test_shards_come_in_order(hub: HubServer, store: Store) -> None:
     model = pull(parse("org/big"), store)
     assert [record.name for record in model.records("Q4_0")] == list(shards(3))
     assert store.verify(model.ref) == ()
+
+
+@pytest.mark.parametrize("stated", [3, 4])
+def test_shards_that_are_no_set_are_refused(hub: HubServer, store: Store, stated: int) -> None:
+    files = shards(3)
+    first, _, third = files
+    files[first] = gguf(100, split__count=3, split__no=0, split__tensors__count=stated)
+    if stated == 3:
+        files[third] = gguf(102, split__count=3, split__no=1)
+    hub.add("org/big", files)
+    with pytest.raises(GGUFError, match=r"part 2 of 3|hold 3 tensors, where 4") as caught:
+        pull(parse("org/big"), store)
+    assert caught.value.hint == "the files on the hub are broken"
+    found = store.find(parse("org/big"))
+    assert found is not None and found.precisions == ()
 
 
 def test_files_in_folders(hub: HubServer, store: Store) -> None:

@@ -386,3 +386,17 @@ def test_odd_texts_give_an_error_or_a_pull(store: Store, text: str) -> None:
         assert isinstance(resolve(text, store), PullNeeded)
     except GenieXError as exc:
         assert exc.message
+
+
+def test_stored_parts_that_are_no_set_are_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path / "data")
+    folder = tmp_path / "src"
+    folder.mkdir()
+    for number in (1, 2):
+        (folder / f"m-Q4_0-{number:05d}-of-00002.gguf").write_bytes(small(part=(number, 2)))
+    import_path(ModelRef("local", "m"), folder, store)
+    assert isinstance(resolve("local/m", store), ResolvedModel)
+    stored = store.folder(ModelRef("local", "m"))
+    (stored / "m-Q4_0-00002-of-00002.gguf").write_bytes(small(part=(1, 2)))
+    with pytest.raises(GGUFError, match="part 1 of 2 by its header"):
+        resolve("local/m", store)

@@ -28,7 +28,8 @@ from geniex_catalogue.hubs.localfs import Mode, import_path
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.resolver import ResolvedModel, resolve
 from geniex_catalogue.store import Store
-from tests.ggufwriter import small
+from tests.ggufwriter import build, small
+from tests.ggufwriter import entry as entry_of
 
 REF = ModelRef("local", "mine")
 
@@ -342,6 +343,24 @@ REFUSED: dict[str, tuple[dict[str, bytes], type[GenieXError], str]] = {
     "adapter alone": ({"lora.gguf": small(general__type="adapter")}, LoadError, "adapter"),
     "damaged": ({"m.gguf": small()[:-1]}, GGUFError, "ends after"),
     "damaged besides": ({"m.gguf": small(), "n.gguf": b"<html>"}, GGUFError, "HTML"),
+    "shards renamed among each other": (
+        {
+            "m-00001-of-00002.gguf": build(
+                [entry_of("split.no", 1, "u16"), entry_of("split.count", 2, "u16")]
+            ),
+            "m-00002-of-00002.gguf": small(part=(1, 2)),
+        },
+        GGUFError,
+        "part 2 of 2 by its header, but part 1 of 2 by its name",
+    ),
+    "shards of two models": (
+        {
+            "m-00001-of-00002.gguf": small(part=(1, 2), split__tensors__count=3),
+            "m-00002-of-00002.gguf": small(part=(2, 2), split__tensors__count=3),
+        },
+        GGUFError,
+        "hold 2 tensors, where 3 belong to it",
+    ),
     "shard missing": (
         {"m-00001-of-00002.gguf": small(part=(1, 2))},
         IncompleteShardsError,
