@@ -1,4 +1,4 @@
-"""Benchmarks that pair geniex with a peer: `python3 ci/bench.py decode`, `... decode --help`."""
+"""Benchmarks that pair geniex with a peer: `python3 ci/bench.py decode`, `... mtp --help`."""
 
 import argparse
 import subprocess
@@ -11,7 +11,7 @@ from ci import models
 from ci.environment import child_environment, prepare
 from ci.llama_wheel import BuildError
 
-BENCHES = ("decode",)
+BENCHES = ("decode", "mtp")
 
 
 def main() -> int:
@@ -22,7 +22,8 @@ def main() -> int:
     args = parser.parse_args()
     try:
         python = prepare(["bench"])
-        models.ensure(python)
+        if args.bench == "decode":
+            models.ensure(python)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

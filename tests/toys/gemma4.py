@@ -47,6 +47,7 @@ class Pair:
     known: float | None = 1.0
     sharpness: float = 0.5
     seed: int = 0
+    weights: str = "Q8_0"
 
     def table(self) -> Table:
         """The target's table; the same for every file of the pair."""
@@ -60,7 +61,7 @@ def write_target(path: Path, pair: Pair) -> None:
     known = pair.table()
     sliding = [layer % 3 != 2 for layer in range(shape.layers)]
     own_kv = shape.layers - shape.shared_kv
-    with ToyFile(path, TARGET) as file:
+    with ToyFile(path, TARGET, pair.weights) as file:
         file.facts(_facts(shape, shape.hidden, shape.feed_forward, sliding))
         file.facts({"attention.shared_kv_layers": shape.shared_kv})
         file.vocabulary(shape.words)
@@ -83,7 +84,7 @@ def write_draft(path: Path, pair: Pair, *, hidden_out: int | None = None) -> Non
     hidden, target_hidden = shape.draft_hidden, hidden_out or shape.hidden
     sliding = [True] * (shape.draft_layers - 1) + [False]
     random = pair.known is None
-    with ToyFile(path, DRAFT) as file:
+    with ToyFile(path, DRAFT, pair.weights) as file:
         file.facts(_facts(shape, hidden, shape.draft_feed_forward, sliding))
         file.facts(
             {

@@ -17,7 +17,9 @@ Value = int | float | bool | list[bool] | list[int]
 class ToyFile:
     """A GGUF file under construction; written when the `with` block ends well."""
 
-    def __init__(self, path: Path, architecture: str) -> None:
+    def __init__(self, path: Path, architecture: str, weights: str = "Q8_0") -> None:
+        """`weights` is the kind of the matrices; Q8_0 and Q5_0 are two."""
+        self._kind = gguf.GGMLQuantizationType[weights]
         self._path = path
         self._architecture = architecture
         self._writer: Any = gguf.GGUFWriter(str(path), architecture)
@@ -53,10 +55,9 @@ class ToyFile:
         writer.add_add_space_prefix(False)
 
     def matrix(self, name: str, values: Array) -> None:
-        """A weight matrix in Q8_0: quantised rows give the same numbers alone and in a batch."""
-        kind = gguf.GGMLQuantizationType.Q8_0
-        packed = gguf.quants.quantize(np.ascontiguousarray(values, np.float32), kind)
-        self._writer.add_tensor(f"{name}.weight", packed, raw_dtype=kind)
+        """A weight matrix, quantised: then rows give the same numbers alone and in a batch."""
+        packed = gguf.quants.quantize(np.ascontiguousarray(values, np.float32), self._kind)
+        self._writer.add_tensor(f"{name}.weight", packed, raw_dtype=self._kind)
 
     def vector(self, name: str, values: npt.ArrayLike, ending: str = ".weight") -> None:
         """Values that stay F32: norms, scales, and what else is small."""
