@@ -34,6 +34,8 @@ _BUDGET = 0.024
 _MOST_CREDIT, _MOST_DEBT = 2.0, 4.0
 # steps between trials: at least, while off; from and to, doubling, while on
 _OFF_GAP = 16
+# steps between looks while a trial is due and not yet affordable
+_NAP = 4
 _ON_GAP, _LONGEST_ON_GAP = 16, 64
 # a plain step so much faster than expected is a surprise
 _SURPRISE = 0.15
@@ -114,6 +116,21 @@ class Controller:
         one.trial = other is not None
         one.asked = one.best if other is None else other
         return one.asked
+
+    def rest(self, slot: int) -> int:
+        """How many of the next steps need neither `choose` nor `record`: they are plain anyway.
+
+        To be asked after a step is recorded; those steps count as done. Where speculation is off,
+        even the few microseconds of choosing would show on a small model.
+        """
+        one = self._slots[slot]
+        if not one.adapt or one.best or one.asked or (one.most and one.rates[0].rising):
+            return 0
+        steps = min(max(_OFF_GAP - one.waited, _NAP), _OFF_GAP) - 1
+        one.waited += steps
+        one.steps += steps
+        one.credit = min(_MOST_CREDIT, one.credit + _BUDGET * steps)
+        return steps
 
     def record(
         self,

@@ -14,7 +14,6 @@ and `draft-simple`:
 import ctypes
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -37,22 +36,67 @@ _MERGED = 16  # rows per slot that are caught up in the first decode of a draft,
 _CONFIDENCE_OVER = 10  # llama.cpp compares p_min with the share among so many likeliest tokens
 
 
-@dataclass(slots=True)
 class _Track:
     """What the draft knows of a slot.
 
-    Positions below `held` have draft cells. `tokens` are those behind, with `hidden[i]` the
+    Positions below `held` have draft cells. `tokens` are those behind, and row i of `hidden` is the
     target's state before `tokens[i]`; they are caught up with the next draft. `pending` is the
     target's state at its last token; where the draft has no cells of its own, that is row `row` of
     the target's last batch, and only looked up when it is needed.
     """
 
-    pending: Floats
-    held: int = 0
-    tokens: list[int] = field(default_factory=list)
-    hidden: list[Floats] = field(default_factory=list)
-    rows: int = 0  # address of the states of the rows just verified
-    row: int = 0
+    def __init__(self, width: int) -> None:
+        self._bytes = 4 * width
+        self.pending: Floats = np.zeros(width, np.float32)
+        self._pending_address = self.pending.ctypes.data
+        self._buffer: Floats = np.zeros((64, width), np.float32)
+        self.held = 0
+        self.tokens: list[int] = []
+        self.rows = 0  # address of the states of the rows just verified
+        self.row = 0
+
+    @property
+    def hidden(self) -> Floats:
+        """The states before `tokens`, a row each."""
+        return self._buffer[: len(self.tokens)]
+
+    def add(self, start: int, tokens: Sequence[int]) -> None:
+        """Append tokens at positions from `start` on, whose states lie at `rows`."""
+        known = max(0, self.held - start)
+        new = tokens[known:]
+        first = len(self.tokens)
+        self.tokens += new
+        if len(self.tokens) > len(self._buffer):
+            larger: Floats = np.zeros((2 * len(self.tokens), self._buffer.shape[1]), np.float32)
+            larger[:first] = self._buffer[:first]
+            self._buffer = larger
+        if not self._bytes:
+            return
+        # the state before a token is that of the token before it
+        place, count = self._buffer[first:].ctypes.data, len(new)
+        if new and not known:
+            ctypes.memmove(place, self._pending_address, self._bytes)
+            place, count = place + self._bytes, count - 1
+        if count > 0:
+            source = self.rows + max(0, known - 1) * self._bytes
+            ctypes.memmove(place, source, count * self._bytes)
+        self.remember(len(tokens) - 1)
+
+    def remember(self, row: int) -> None:
+        """Take the state of a verified row for the one at the target's last token."""
+        if self._bytes:
+            ctypes.memmove(self._pending_address, self.rows + row * self._bytes, self._bytes)
+
+    def cut(self, length: int) -> None:
+        """Forget all but the first `length` of the tokens that are behind."""
+        del self.tokens[length:]
+
+    def advance(self, count: int) -> None:
+        """The first `count` of the tokens behind have draft cells now."""
+        rest = len(self.tokens) - count
+        self._buffer[:rest] = self._buffer[count : len(self.tokens)].copy()
+        del self.tokens[:count]
+        self.held += count
 
 
 class ModelDrafter:
@@ -76,9 +120,7 @@ class ModelDrafter:
         self._vocab = weights.vocab.size
         self._width = weights.hidden_size if mode != "simple" else 0
         self._batch = Batch(library, BATCH_ROWS, self._width)
-        self._tracks = [
-            _Track(np.zeros(self._width, np.float32)) for _ in range(target.options.slots)
-        ]
+        self._tracks = [_Track(self._width) for _ in range(target.options.slots)]
         self._logits_type = ctypes.c_float * self._vocab
         self._hidden_type = ctypes.c_float * self._width
         if self._width:
@@ -89,15 +131,16 @@ class ModelDrafter:
     def begin(self, slot: int, kept: int) -> int:
         """Cut the draft's cells back to what stays."""
         track = self._tracks[slot]
-        at = kept - track.held
-        pending = track.hidden[at] if 0 <= at < len(track.tokens) else None
-        if at == len(track.tokens) and kept:
-            pending = track.pending
-        if at < 0:
+        behind = kept - track.held
+        if behind < 0:
             self._context.keep(slot, kept)
-            track.held, at = kept, 0
-        del track.tokens[at:], track.hidden[at:]
-        track.pending = np.zeros(self._width, np.float32) if pending is None else pending.copy()
+            track.held, behind = kept, 0
+            track.pending[:] = 0
+        elif behind < len(track.tokens):
+            track.pending[:] = track.hidden[behind]
+        elif not kept:
+            track.pending[:] = 0
+        track.cut(behind)
         if self._mode == "shared":
             track.held = kept
         return kept
@@ -112,12 +155,7 @@ class ModelDrafter:
         for one in rows:
             track = self._tracks[one.slot]
             track.rows = base + one.first * self._width * 4
-            for index, token in enumerate(one.tokens):
-                if one.start + index >= track.held:
-                    track.tokens.append(token)
-                    before = self._state(track.rows, index - 1) if index else track.pending
-                    track.hidden.append(before)
-            track.pending = self._state(track.rows, len(one.tokens) - 1)
+            track.add(one.start, one.tokens)
 
     def _target_states(self) -> int:
         """The address of the states of the target's last batch, a row each."""
@@ -144,12 +182,12 @@ class ModelDrafter:
         if self._mode == "shared":
             track.row = verified.first + accepted
             return
-        track.pending = self._state(track.rows, accepted)
+        track.remember(accepted)
         end = verified.start + 1 + accepted
         if track.held > end:
             self._context.keep(slot, end)
             track.held = end
-        del track.tokens[max(0, end - track.held) :], track.hidden[max(0, end - track.held) :]
+        track.cut(max(0, end - track.held))
 
     def draft(self, asks: Sequence[Ask]) -> list[list[int]]:
         """Propose tokens, one decode of the draft a step for all slots together."""
@@ -180,13 +218,12 @@ class ModelDrafter:
         for index, ask in enumerate(asks):
             track = self._tracks[ask.slot]
             if base:
-                track.pending = self._state(base, track.row)
+                track.pending[:] = self._state(base, track.row)
             count = len(track.tokens)
             if count:
                 row = batch.add(ask.slot, track.held, track.tokens, all_logits=False)
                 batch.hidden[row : row + count] = track.hidden
-                track.held += count
-                track.tokens, track.hidden = [], []
+                track.advance(count)
             row = batch.add(ask.slot, len(ask.tokens), (ask.last,), all_logits=True)
             batch.hidden[row] = track.pending
             live.append((index, row))
@@ -221,7 +258,7 @@ class ModelDrafter:
     def _draft_chained(self, asks: Sequence[Ask], drafts: list[list[int]]) -> None:
         """Head i reads the last token and the i tokens drafted so far, and gives the next."""
         batch, context, library = self._batch, self._context, self._library
-        states = [[self._tracks[ask.slot].pending] for ask in asks]
+        states = [[self._tracks[ask.slot].pending.copy()] for ask in asks]
         live = list(range(len(asks)))
         for head in range(self._heads):
             live = [index for index in live if head < asks[index].n_max]
@@ -268,8 +305,7 @@ class ModelDrafter:
                     context.decode(batch)
                 if self._heads > 1:
                     self._library.set_nextn_head(context.handle, 0)
-                track.held += count
-                del track.tokens[:count], track.hidden[:count]
+                track.advance(count)
 
     def _best(self, row: int, p_min: float) -> int | None:
         """The likeliest token; None where its confidence is below `p_min`."""

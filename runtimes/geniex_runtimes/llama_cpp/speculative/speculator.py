@@ -22,9 +22,9 @@ class Speculator:
         self._drafter = drafter
         self._controller = controller
         self._context = context
-        self._rows: dict[int, Rows] = {}
+        self._rows: Sequence[Rows] = ()
+        self._resting: dict[int, int] = {}  # slots, and for how many steps they stay plain
         self._chosen: set[int] = set()  # slots that this turn's step was chosen for
-        self._batch_rows = 0
         self._drafted = 0.0
         self._draft_seconds = 0.0
         self._verify_seconds = 0.0
@@ -33,6 +33,7 @@ class Speculator:
     def begin(self, slot: Slot, task: Task, kept: int) -> int:
         """A task starts; return how many of the `kept` tokens the drafter can do with."""
         wanted = task.speculative
+        self._resting.pop(slot.index, None)
         if wanted.types:
             task.tally.state = "on"
             self._controller.begin(
@@ -49,6 +50,9 @@ class Speculator:
         for slot in slots:
             task = slot.task
             if task is None or not task.speculative.types:
+                continue
+            if resting := self._resting.get(slot.index, 0):
+                self._resting[slot.index] = resting - 1
                 continue
             room = length - len(slot.tokens) - 1
             if task.max_tokens is not None:
@@ -68,8 +72,7 @@ class Speculator:
     def process(self, rows: Sequence[Rows]) -> None:
         """Follow a decode of the target."""
         self._drafter.process(rows)
-        self._rows = {one.slot: one for one in rows}
-        self._batch_rows = sum(len(one.tokens) for one in rows)
+        self._rows = rows
         self._verify_seconds = time.perf_counter() - self._drafted
 
     def settle(self, slot: Slot, task: Task, accepted: int) -> None:
@@ -83,13 +86,16 @@ class Speculator:
             accepted,
             self._verify_seconds,
             self._draft_seconds,
-            self._batch_rows,
+            sum(len(one.tokens) for one in self._rows),
         )
-        if proposed:
-            task.tally.count(proposed, accepted)
-            task.tally.draft_time += self._draft_seconds
-            task.tally.verify_time += self._verify_seconds
-            self._drafter.accept(slot.index, self._rows[slot.index], accepted)
+        if not proposed:
+            self._resting[slot.index] = self._controller.rest(slot.index)
+            return
+        task.tally.count(proposed, accepted)
+        task.tally.draft_time += self._draft_seconds
+        task.tally.verify_time += self._verify_seconds
+        verified = next(one for one in self._rows if one.slot == slot.index)
+        self._drafter.accept(slot.index, verified, accepted)
 
     def finish(self, slot: Slot, task: Task) -> None:
         """A task ends: note whether it speculated to the end, and log a change once."""
