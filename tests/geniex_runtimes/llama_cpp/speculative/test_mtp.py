@@ -271,3 +271,18 @@ def test_counts(tiny_pair: LlamaCppModel) -> None:
     assert profile.draft_steps > 0 and profile.draft_time > 0 and profile.verify_time > 0
     assert 0.5 < profile.draft_accepted / profile.draft_proposed < 1
     assert list(profile.accepted_at) == sorted(profile.accepted_at, reverse=True)
+
+
+def test_every_slot_accepts_alike(toys: Path) -> None:
+    for target, draft, often in PAIRS.values():
+        with load_pair(toys / target, toys / draft if draft else None, slots=4) as model:
+            prompt = prompts(1)[0]
+            with ThreadPoolExecutor(4) as pool:
+                futures = [
+                    pool.submit(run, model, prompt, speculative=fixed(), reuse_prefix=False)
+                    for _ in range(4)
+                ]
+                profiles = [future.result().profile for future in futures]
+        counts = {(p.draft_proposed, p.draft_accepted) for p in profiles}
+        assert len(counts) == 1, "equal prompts, equal drafts, whatever the slot"
+        assert (profiles[0].draft_accepted > 10) == often
