@@ -18,7 +18,7 @@ from geniex.speculation_wish import NO_WISH, SpeculationWish
 from geniex_catalogue.errors import ModelNotFoundError, PrecisionNotFoundError, UsageError
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use, resolve
 from geniex_catalogue.store import Store
-from geniex_runtimes import registry
+from geniex_runtimes import dispatcher, registry
 from geniex_runtimes.contract import (
     Done,
     FinishReason,
@@ -228,8 +228,6 @@ def look_at_hardware(settings: Settings) -> HardwareProfile:
 
 def plan_model(resolved: ResolvedModel, settings: Settings) -> tuple[HardwareProfile, Plan]:
     """Look at the machine and choose. Raises NoRuntimeError with every reason."""
-    from geniex_runtimes import dispatcher
-
     machine = look_at_hardware(settings)
     plan = dispatcher.plan(resolved, machine, registry.availability(), wish_of(settings))
     return machine, plan
@@ -258,12 +256,16 @@ def load_model(
     required and cannot be.
     """
     machine, plan = planned or plan_model(resolved, settings)
+    if speculation.draft is not None:
+        plan = dispatcher.with_draft(plan, speculation.draft)
+    threads, note = _threads(settings.threads, machine)
+    plan = replace(plan, notes=(*plan.notes, *note))
     options = LoadOptions(
         compute=plan.compute,
         devices=plan.devices,
         context_length=plan.context_length,
         gpu_layers=plan.gpu_layers,
-        threads=settings.threads,
+        threads=threads,
         slots=slots,
         extra_buffers=machine.extra_buffers,
         speculative=speculation.options,
@@ -272,6 +274,14 @@ def load_model(
     )
     loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)
     return OpenModel(resolved, machine, plan, loaded, speculation)
+
+
+def _threads(asked: int | None, machine: HardwareProfile) -> tuple[int | None, tuple[str, ...]]:
+    """The threads to use, and a note where the machine cannot run as many as were asked for."""
+    most = machine.logical_cores
+    if asked is None or not 0 < most < asked:
+        return asked, ()
+    return most, (f"`--threads {asked}` is more than this machine runs at once, using {most}",)
 
 
 def open_model(

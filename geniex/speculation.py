@@ -20,15 +20,15 @@ from geniex_catalogue.errors import (
 )
 from geniex_catalogue.folder import scan
 from geniex_catalogue.gguf import read_header
+from geniex_catalogue.names import ModelRef
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_catalogue.store import Store
-from geniex_runtimes.contract import SpeculativeOptions
+from geniex_runtimes.contract import SPEC_FALLBACK, SpeculativeOptions
 
 log = logging.getLogger("geniex.speculation")
 
 SIMPLE, NGRAM = "draft-simple", "ngram-simple"
 RUNTIME = "llama_cpp"
-FAILED = "speculative decoding setup failed; falling back to plain decoding"
 MEDIA_IGNORED = (
     "--spec-type set on a VLM-classified model; running the LLM path, "
     "image / audio inputs will be ignored"
@@ -88,7 +88,7 @@ def decide(
     except SpeculativeError as exc:
         if wish.options.require:
             raise
-        warning = f"{FAILED}: {exc.message}"
+        warning = f"{SPEC_FALLBACK}: {exc.message}"
         log.warning(warning)
         return Speculation(warnings=(warning,))
     if made.choice:
@@ -105,17 +105,30 @@ def _asked(wish: SpeculationWish, target: ResolvedModel, find: FindDraft) -> Spe
     heads = target.header is not None and target.header.has_heads
     if SIMPLE in types or (MTP in types and not heads):
         kind = MTP if MTP in types and not heads else SIMPLE
-        raise _draft_missing(kind, target)
+        raise _draft_missing(kind, target.name, target.ref)
     return Speculation(wish.options)
 
 
-def _draft_missing(kind: str, target: ResolvedModel) -> UsageError:
+def check_before_pull(wish: SpeculationWish, target: ModelRef) -> None:
+    """Refuse to fetch a target in vain: raise UsageError where it is known to need a draft.
+
+    Whether a file has heads of its own is known for sure once it is here.
+    """
+    if wish.draft is not None or wish.auto:
+        return
+    if SIMPLE in wish.options.types:
+        raise _draft_missing(SIMPLE, str(target), target)
+    if MTP in wish.options.types and catalogue().draft_for(target) is not None:
+        raise _draft_missing(MTP, str(target), target)
+
+
+def _draft_missing(kind: str, name: str, ref: ModelRef | None) -> UsageError:
     if kind == SIMPLE:
         return UsageError(
             f"{SIMPLE} needs a draft model",
             hint="name a small model of the same vocabulary with `--draft-model`",
         )
-    known = catalogue().draft_for(target.ref) if target.ref is not None else None
+    known = catalogue().draft_for(ref) if ref is not None else None
     hint = (
         f"the draft of this model is `--draft-model {known}`"
         if known is not None
@@ -124,9 +137,7 @@ def _draft_missing(kind: str, target: ResolvedModel) -> UsageError:
             f"`--spec-type {NGRAM}` needs none"
         )
     )
-    return UsageError(
-        f"{MTP} needs a draft model: `{target.name}` carries no heads of its own", hint=hint
-    )
+    return UsageError(f"{MTP} needs a draft model: `{name}` carries no heads of its own", hint=hint)
 
 
 def _named(name: str, find: FindDraft) -> ResolvedModel:

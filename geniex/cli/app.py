@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from geniex.cli import clean, config, devices, doctor, infer, info, pull, remove, terminal, version
+from geniex.cli import (
+    clean,
+    completion,
+    config,
+    devices,
+    doctor,
+    infer,
+    info,
+    pull,
+    remove,
+    terminal,
+    version,
+)
 from geniex.cli import list as list_models
 from geniex.cli.errors import BROKEN_PIPE, FAILED, INTERRUPTED, tell
 from geniex.cli.options import Command, Group
@@ -20,6 +32,7 @@ app = typer.Typer(
     invoke_without_command=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    add_completion=False,  # ours takes the shell's name
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
@@ -39,6 +52,8 @@ def root(
             "-v", "--version", callback=_show_version, is_eager=True, help="Show versions"
         ),
     ] = False,
+    show_completion: completion.ShowCompletion = None,
+    install_completion: completion.InstallCompletion = None,
 ) -> None:
     """Show the help where no command is given."""
     if ctx.invoked_subcommand is None:
@@ -62,6 +77,7 @@ app.command("version", cls=Command)(version.version)
 def run(args: Sequence[str]) -> int:
     """Run one command line; the answer is the exit code. What is raised is told and ends here."""
     prepare_streams()
+    completion.prepare()
     with terminal.guarded():
         try:
             # a list of its own, so that Windows does not expand `*` in prompts

@@ -6,7 +6,7 @@ import typer
 
 from geniex.cli.options import Command, Group, Json, data_dir_of, settings_of
 from geniex.cli.output import Output
-from geniex.config import KEYS, ConfigFile, key_of
+from geniex.config import COMPUTE_UNITS, KEYS, ConfigFile, Settings, key_of, parse_compute
 
 KEY_HELP = "\n\n\b\nKeys:\n" + "\n".join(f"  {key.name:<9}{key.help}" for key in KEYS.values())
 
@@ -15,14 +15,20 @@ KeyName = Annotated[str, typer.Argument(metavar="KEY", autocompletion=lambda: li
 
 
 @app.command("get", cls=Command)
-def get(ctx: typer.Context, key: KeyName) -> None:
+def get(ctx: typer.Context, key: KeyName, as_json: Json = False) -> None:
     """Show one setting as it is in force.
 
-    `unset` is what geniex chooses by itself.
+    What is not set has no value: geniex chooses by itself.
     """
     key_of(key)
     value = getattr(settings_of(ctx), key)
-    Output().data("unset" if value is None else str(value))
+    output = Output()
+    if as_json:
+        output.json(value)
+    elif value is not None:
+        output.data(str(value))
+    else:
+        output.note(f"`{key}` is not set, geniex chooses")
 
 
 # `config set ngl -1`: what begins with a dash may be the value
@@ -31,9 +37,10 @@ def set_key(
     ctx: typer.Context, key: KeyName, value: Annotated[str, typer.Argument(metavar="VALUE")]
 ) -> None:
     """Set one setting; an empty value clears it."""
+    output = Output()
+    _require_known(key, value, ctx)
     file = ConfigFile(data_dir_of(ctx))
     aside = file.set(key, value)
-    output = Output()
     if aside is not None:
         output.warn(f"the damaged settings are kept as `{aside}`")
     output.data(f"{key} = {file.read().get(key, '')}".rstrip())
@@ -48,3 +55,24 @@ def list_keys(ctx: typer.Context, as_json: Json = False) -> None:
         return
     for key, value in entries.items():
         Output().data(f"{key}: {value}")
+
+
+def _require_known(key: str, value: str, ctx: typer.Context) -> None:
+    """Refuse the names of models and devices that do not exist, before they are kept.
+
+    A model need not be here, and a whole name may be of any hub. Raises the errors of the names.
+    """
+    if key == "model" and value:
+        from geniex_catalogue import names
+        from geniex_catalogue.entries import catalogue
+
+        if names.local_path(value) is None:
+            names.parse(value, catalogue().aliases)
+    if key == "compute" and value and parse_compute(value) not in COMPUTE_UNITS:
+        from geniex.cli.terminal import in_background
+        from geniex.session import look_at_hardware
+        from geniex_runtimes import compute
+
+        settings = Settings(data_dir_of(ctx))
+        machine = in_background(lambda: look_at_hardware(settings))
+        compute.choice(parse_compute(value), machine.devices)

@@ -41,7 +41,8 @@ def doctor(
     from geniex_runtimes import dispatcher, registry
 
     output = Output()
-    resolved = session.find_local_model(settings.model if model is None else model, settings)
+    with shared.named_by(model):
+        resolved = session.find_local_model(settings.model if model is None else model, settings)
     with output.status("looking at the hardware..."):
         machine = in_background(lambda: session.look_at_hardware(settings))
     plan, refused = None, None

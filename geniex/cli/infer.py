@@ -1,6 +1,8 @@
 """`geniex infer`: ask a model, once or in a chat."""
 
 import math
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +12,7 @@ import typer
 from geniex import limits
 from geniex.cli import options as shared
 from geniex.cli.output import Output
-from geniex_catalogue.errors import UsageError
+from geniex_catalogue.errors import GenieXError, UsageError
 
 if TYPE_CHECKING:
     from geniex.cli.conversation import Conversation
@@ -210,7 +212,8 @@ def infer(
     from geniex.grammar import json_object
 
     name = settings.model if model is None else model
-    resolved = loading.find_or_pull(name, settings, output, yes=yes or as_json)
+    with shared.named_by(model):
+        resolved = loading.find_or_pull(name, settings, output, yes=yes or as_json, wish=wish)
     find_draft = loading.DraftFinder(settings, output, yes=yes, ask=not as_json)
     opened = loading.load(resolved, settings, output, wish, find_draft, hush=turns is None)
     try:
@@ -225,9 +228,9 @@ def infer(
 
             Repl(conversation, settings.data_dir).run()
         elif as_json:
-            output.json(_report(conversation, turns))
+            _report(conversation, turns)
         else:
-            _answer_all(conversation, turns)
+            deque(_answers(conversation, turns), maxlen=0)
     finally:
         opened.close()
 
@@ -248,26 +251,41 @@ def _grammar(path: Path | None, text: str | None, enable_json: bool, output: Out
     return text if text is not None or path is None else read_text(path)
 
 
-def _answer_all(conversation: "Conversation", turns: "Turns") -> list["Answer"]:
+def _answers(conversation: "Conversation", turns: "Turns") -> Iterator["Answer"]:
     if turns.tokens is not None:
-        return [conversation.go_on(turns.tokens)]
-    return [conversation.ask(text) for text in turns.texts]
+        yield conversation.go_on(turns.tokens)
+    for text in turns.texts:
+        yield conversation.ask(text)
 
 
-def _report(conversation: "Conversation", turns: "Turns") -> dict[str, Any]:
-    """The one object of `--json`: the last turn's answer, all turns, the plan."""
+def _report(conversation: "Conversation", turns: "Turns") -> None:
+    """Write the one object of `--json`: the last turn's answer, all turns, the plan.
+
+    Where a turn fails, those before it are written, and the error is raised on.
+    """
     from geniex.cli.profile import as_json
 
     opened = conversation.model
-    answers = [as_json(answer, opened) for answer in _answer_all(conversation, turns)]
+    answers: list[dict[str, Any]] = []
+    failure: BaseException | None = None
+    try:
+        answers += (as_json(answer, opened) for answer in _answers(conversation, turns))
+    except (GenieXError, KeyboardInterrupt) as exc:
+        if not answers:
+            raise
+        failure = exc
     prompts = turns.texts or (None,)
-    return {
+    report = {
         "model": opened.resolved.name,
         **answers[-1],
         "turns": [
-            {"prompt": text, **answer} for text, answer in zip(prompts, answers, strict=True)
+            {"prompt": text, **answer} for text, answer in zip(prompts, answers, strict=False)
         ],
         "plan": asdict(opened.plan),
         "context_length": opened.loaded.info.context_length,
         "warnings": list(opened.warnings),
+        "error": (str(failure) or "interrupted") if failure is not None else None,
     }
+    conversation.output.json(report)
+    if failure is not None:
+        raise failure

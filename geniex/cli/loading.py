@@ -4,22 +4,31 @@ import sys
 import threading
 
 from geniex.cli import terminal
-from geniex.cli.output import DeclinedError, Output, is_terminal, one_line
+from geniex.cli.output import DeclinedError, Output, is_dumb, is_terminal, one_line
 from geniex.config import Settings
 from geniex.session import OpenModel, decide_speculation, find_model, load_model, plan_model
-from geniex.speculation_wish import SpeculationWish
+from geniex.speculation import check_before_pull
+from geniex.speculation_wish import NO_WISH, SpeculationWish
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use
 
 
 def find_or_pull(
-    name: str, settings: Settings, output: Output, *, yes: bool, use: Use = "model"
+    name: str,
+    settings: Settings,
+    output: Output,
+    *,
+    yes: bool,
+    use: Use = "model",
+    wish: SpeculationWish = NO_WISH,
 ) -> ResolvedModel:
     """The files of a model; what is not here is pulled, after a question on a terminal.
 
-    Raises the catalogue's errors, and DeclinedError where the answer is no.
+    Raises the catalogue's errors, DeclinedError where the answer is no, and UsageError for a
+    `wish` that is known to fail with what would be pulled.
     """
     found = find_model(name, settings, use)
     if isinstance(found, PullNeeded):
+        check_before_pull(wish, found.ref)
         from geniex.cli.pull import fetch
 
         output.note(f"`{found.ref}` is not here yet")
@@ -72,6 +81,7 @@ def load(
 
     `hush` keeps what is typed meanwhile for the chat that follows.
     """
+    hush = hush and not is_dumb()
     if hush and not wish.wanted:
         terminal.hush()
     with output.status("looking at the hardware..."):

@@ -2,6 +2,8 @@
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,8 +11,22 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from geniex.config import Settings, find_data_dir, read_settings
+from geniex_catalogue.errors import (
+    ModelNotFoundError,
+    ModelRefError,
+    PrecisionNotFoundError,
+    UsageError,
+)
 
 _FLAGS = "geniex.flags"
+# what other programs call our commands
+_ELSEWHERE = {
+    **dict.fromkeys(("run", "chat", "ask", "generate", "complete"), "infer"),
+    **dict.fromkeys(("show", "inspect"), "info"),
+    **dict.fromkeys(("download", "import", "get"), "pull"),
+    **dict.fromkeys(("delete", "uninstall"), "remove"),
+    "models": "list",
+}
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -21,6 +37,18 @@ def settings_of(ctx: typer.Context, **flags: Any) -> Settings:
 
     log.set_up(settings.log)
     return settings
+
+
+@contextmanager
+def named_by(model: str | None) -> Iterator[None]:
+    """Say, in errors about a model's name that was not typed, where it comes from."""
+    try:
+        yield
+    except (ModelRefError, ModelNotFoundError, PrecisionNotFoundError) as exc:
+        if model is None:
+            exc.message = f"the configured model: {exc.message}"
+            exc.hint = exc.hint or "`geniex config set model NAME` changes it, GENIEX_MODEL too"
+        raise
 
 
 def data_dir_of(ctx: typer.Context) -> Path:
@@ -107,7 +135,13 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse, after `--think=false` was turned into `--no-think`."""
-        return super().parse_args(ctx, self._plain_switches(args))
+        try:
+            return super().parse_args(ctx, self._plain_switches(args))
+        except typer.TyperException as exc:
+            # a few of typer's errors do not say which command they are of
+            if getattr(exc, "ctx", None) is None:
+                exc.__dict__["ctx"] = ctx
+            raise
 
     def _plain_switches(self, args: list[str]) -> list[str]:
         options = [param for param in self.params if isinstance(param, TyperOption)]
@@ -127,6 +161,13 @@ class Command(TyperCommand):
 
 class Group(TyperGroup):
     """The root: the global flags stand before a command's name here."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command. Raises UsageError for a name that other programs have for it."""
+        ours = _ELSEWHERE.get(args[0]) if ctx.parent is None else None
+        if ours is not None:
+            raise UsageError(f"No such command '{args[0]}'", hint=f"it is `geniex {ours}` here")
+        return super().resolve_command(ctx, args)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

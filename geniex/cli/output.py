@@ -1,5 +1,6 @@
 """The one sink: data goes to stdout, everything else to stderr."""
 
+import errno
 import json
 import os
 import sys
@@ -51,8 +52,12 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 def has_colour(stream: TextIO | None) -> bool:
     """Whether colour is wanted and understood: a terminal, no NO_COLOR, not a dumb one."""
-    dumb = os.environ.get("TERM") == "dumb"
-    return is_terminal(stream) and not os.environ.get("NO_COLOR") and not dumb
+    return is_terminal(stream) and not os.environ.get("NO_COLOR") and not is_dumb()
+
+
+def is_dumb() -> bool:
+    """Whether the terminal understands no escape sequences."""
+    return os.environ.get("TERM") == "dumb"
 
 
 class DeclinedError(typer.Abort):
@@ -67,8 +72,8 @@ class Output:
         self._at_line_start = True
 
     def data(self, text: str) -> None:
-        """Write lines of data."""
-        self._write(sys.stdout, f"{text}\n")
+        """Write lines of data. Raises OSError where stdout is closed."""
+        self._write(_stdout(), f"{text}\n")
 
     def json(self, value: Any) -> None:
         """Write one JSON value, sizes as integers and letters as they are."""
@@ -77,7 +82,8 @@ class Output:
     def answer(self, text: str) -> None:
         """Write a piece of an answer at once; a terminal is spared its control characters."""
         if text:
-            self._write(sys.stdout, _printable(text) if is_terminal(sys.stdout) else text)
+            stdout = _stdout()
+            self._write(stdout, _printable(text) if is_terminal(stdout) else text)
             self._at_line_start = text.endswith("\n")
 
     def end_answer(self) -> None:
@@ -123,6 +129,12 @@ class Output:
             stream.flush()
         except BrokenPipeError:
             raise OutputClosedError from None
+
+
+def _stdout() -> TextIO:
+    if sys.stdout is None:  # started with it closed
+        raise OSError(errno.EBADF, "stdout is closed, the output is lost")
+    return sys.stdout
 
 
 class Status:

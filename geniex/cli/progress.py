@@ -34,12 +34,22 @@ def shown(total: int | None, output: Output) -> Iterator["Progress | None"]:
 def _bars() -> "Bars":
     from rich import progress
     from rich.console import Console
+    from rich.text import Text
+
+    class Speed(progress.ProgressColumn):
+        """Bytes a second, in the units of the sizes beside it."""
+
+        def render(self, task: progress.Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text(
+                f"{size_text(round(speed))}/s" if speed else "", style="progress.data.speed"
+            )
 
     return progress.Progress(
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
         progress.DownloadColumn(binary_units=True),
-        progress.TransferSpeedColumn(),
+        Speed(),
         progress.TimeRemainingColumn(),
         console=Console(stderr=True),
     )

@@ -90,10 +90,10 @@ def pull(
         )
     else:
         stored = _import(ref, local_path, settings, output, link=link, in_place=in_place)
-    output.tell("Download success" if local_path is None else "Import success")
-    output.tell(f"Size:      {size_text(stored.size)}")
-    output.tell(f"Location:  {stored.folder}")
-    output.tell(f"Precision: {', '.join(stored.precisions)}")
+    output.note("Download success" if local_path is None else "Import success")
+    output.note(f"Size:      {size_text(stored.size)}")
+    output.note(f"Location:  {stored.folder}")
+    output.note(f"Precision: {', '.join(stored.precisions)}")
 
 
 def fetch(

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from geniex_catalogue.store import Store
 
 
+_ALL = "`geniex list --all` shows what can be removed"
+
+
 def remove(
     ctx: typer.Context,
     models: Annotated[
@@ -56,10 +59,12 @@ def remove(
 def _stored(name: str, store: "Store") -> "ModelRef":
     """The name of a model that is in the store. Raises ModelNotFoundError."""
     from geniex_catalogue.entries import catalogue
-    from geniex_catalogue.errors import ModelNotFoundError
+    from geniex_catalogue.errors import ModelNotFoundError, UsageError
     from geniex_catalogue.names import parse
 
     ref = parse(name, catalogue().aliases)
+    if store.find(ref) is None and catalogue().builtin_file(ref) is not None:
+        raise UsageError(f"`{ref}` is built in: it is a part of geniex and stays", hint=_ALL)
     if store.find(ref) is None:
         raise ModelNotFoundError(str(ref), [model.name for model in store.list()][:3])
     return ref

@@ -13,6 +13,7 @@ from geniex.cli import terminal
 from geniex.cli.commands import Commands
 from geniex.cli.conversation import Conversation
 from geniex.cli.errors import tell
+from geniex.cli.output import is_dumb
 from geniex.config import make_data_dir
 from geniex_catalogue.errors import ContextLengthError, GenieXError, StoreError
 
@@ -32,7 +33,7 @@ class Repl:
         self._conversation = conversation
         self._output = conversation.output
         self._commands = Commands(conversation)
-        self._session = _session(_history(data_dir, conversation))
+        self._read = _read_line if is_dumb() else _session(_history(data_dir, conversation)).prompt
 
     def run(self) -> None:
         """Chat until `/exit` or Ctrl-D. Errors of a turn are told, and the chat goes on."""
@@ -40,7 +41,7 @@ class Repl:
         self._output.note(f"{info.name} on {','.join(info.devices) or info.compute}")
         while True:
             try:
-                text = self._session.prompt()
+                text = self._read()
             except KeyboardInterrupt:
                 terminal.settle()
                 self._output.note("Ctrl-D or /exit leaves")
@@ -81,6 +82,19 @@ def is_open(text: str) -> bool:
     return stripped.startswith(QUOTES) and (
         len(stripped) < 2 * len(QUOTES) or not stripped.endswith(QUOTES)
     )
+
+
+def _read_line() -> str:
+    """A turn from a terminal that a line editor cannot draw on. Raises EOFError at the end."""
+    lines: list[str] = []
+    while not lines or is_open("\n".join(lines)):
+        sys.stderr.write("> " if not lines else ". ")
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        lines.append(line.rstrip("\n"))
+    return "\n".join(lines)
 
 
 def _history(data_dir: Path, conversation: Conversation) -> "History":

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     # for a type alone: every command imports this file, and the resolver brings half the catalogue
     from geniex_catalogue.resolver import ResolvedModel
 
+# what a runtime says first where speculation was asked for and cannot be set up
+SPEC_FALLBACK = "speculative decoding setup failed; falling back to plain decoding"
+
 ComputeUnit: TypeAlias = Literal["cpu", "gpu", "npu", "hybrid"]
 SpecState: TypeAlias = Literal["on", "reduced", "off"]
 FinishReason: TypeAlias = Literal["stop", "length", "cancelled"]

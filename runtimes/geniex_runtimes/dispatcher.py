@@ -51,12 +51,13 @@ class _Case:
 
 
 class _Refused(Exception):
-    """A candidate that does not do; `device` tells whether there was one to refuse."""
+    """A candidate that does not do; `device` tells whether there was one, `hint` what would do."""
 
-    def __init__(self, reason: str, *, device: bool = True) -> None:
+    def __init__(self, reason: str, *, device: bool = True, hint: str | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.device = device
+        self.hint = hint
 
 
 def plan(
@@ -87,6 +88,7 @@ def plan(
     case = _Case(model, hardware, wish, choice)
     # reason -> the units that were there and passed over
     passed_over: dict[str, list[str]] = {}
+    would_do: str | None = None
     for unit in choice.units:
         for runtime in runtimes:
             mine = [device for device in devices if device.runtime == runtime]
@@ -94,12 +96,30 @@ def plan(
                 found = _candidate(case, runtime, unit, mine)
             except _Refused as refused:
                 refusals.append(f"{unit}: {refused.reason}")
+                would_do = refused.hint or would_do
                 if refused.device:
                     passed_over.setdefault(refused.reason, []).append(unit)
                 continue
             return _explained(case, found, refusals, passed_over)
-    hint = None if choice.free else "leave `--compute` out, and geniex chooses what fits"
-    raise NoRuntimeError(model.name, refusals, hint=hint)
+    if not choice.free:
+        would_do = would_do or "leave `--compute` out, and geniex chooses what fits"
+    raise NoRuntimeError(model.name, refusals, hint=would_do)
+
+
+def with_draft(plan: Plan, draft: ResolvedModel) -> Plan:
+    """The plan with the memory of a draft beside the model, and a note where it gets too much."""
+    needed = plan.needed_memory + memory.need(draft, plan.context_length).total
+    notes = plan.notes
+    if needed > plan.available_memory > 0 and plan.needed_memory <= plan.available_memory:
+        notes = (*notes, _tight(needed, plan.available_memory, " with the draft"))
+    return replace(plan, needed_memory=needed, notes=notes)
+
+
+def _tight(needed: int, free: int, what: str = "") -> str:
+    return (
+        f"about {size_text(needed)} are needed{what} and {size_text(free)} are free: "
+        "this may be very slow"
+    )
 
 
 def _runtimes(
@@ -242,7 +262,8 @@ def _possible(
         fits = memory.largest_context(case.model, round(total / share))
         raise _Refused(
             f"a context of {case.wish.context_length} tokens needs {size_text(needed)}, the "
-            f"memory is {size_text(total)}; `--nctx {fits}` would fit"
+            f"memory is {size_text(total)}; `--nctx {fits}` would fit",
+            hint=f"`--nctx {fits}` would fit on the {unit}" if fits else None,
         )
 
 
@@ -271,10 +292,7 @@ def _explained(
     if case.wish.context_length and trained is not None and found.context_length > trained:
         notes.append(f"the model was trained for {trained} tokens: beyond them answers get worse")
     if found.needed_memory > found.available_memory > 0:
-        notes.append(
-            f"about {size_text(found.needed_memory)} are needed and "
-            f"{size_text(found.available_memory)} are free: this may be very slow"
-        )
+        notes.append(_tight(found.needed_memory, found.available_memory))
     if any(name.startswith("HTP") for name in found.devices) and not _htp_runs(
         case.model.precision
     ):

@@ -17,6 +17,7 @@ from geniex_catalogue.errors import (
 )
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import (
+    SPEC_FALLBACK,
     Availability,
     Device,
     Done,
@@ -35,7 +36,6 @@ from geniex_runtimes.contract import (
 BOS = 256
 EOS = 257
 _SPECIAL = {BOS: "<s>", EOS: "</s>"}
-SPEC_FALLBACK = "speculative decoding setup failed; falling back to plain decoding"
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}</s>{% endfor %}"

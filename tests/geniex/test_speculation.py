@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from geniex.speculation import FAILED, MEDIA_IGNORED, Speculation, decide
+from geniex.speculation import MEDIA_IGNORED, Speculation, decide
 from geniex.speculation_wish import SpeculationWish, read_wish
 from geniex_catalogue.errors import (
     GenieXError,
@@ -20,7 +20,7 @@ from geniex_catalogue.hubs.localfs import import_path
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, resolve
 from geniex_catalogue.store import Store
-from geniex_runtimes.contract import SpeculativeOptions
+from geniex_runtimes.contract import SPEC_FALLBACK, SpeculativeOptions
 from geniex_runtimes.llama_cpp.speculative import setup
 from tests.ggufwriter import build, entry, small, tensor
 
@@ -188,7 +188,7 @@ class TestAsked:
         model = target("tiny", store)
         made = decided(read_wish("draft-mtp", str(file)), model, store)
         assert made.options.types == () and made.draft is None
-        assert made.warnings[0].startswith(f"{FAILED}: ") and told in made.warnings[0]
+        assert made.warnings[0].startswith(f"{SPEC_FALLBACK}: ") and told in made.warnings[0]
         assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
             ("WARNING", made.warnings[0])
         ]
@@ -200,7 +200,7 @@ class TestAsked:
             decided(read_wish("draft-mtp", "org/none"), target("tiny", store), store)
 
     def test_the_text_is_that_of_the_runtime(self) -> None:
-        assert setup.FALLBACK == FAILED
+        assert setup.FALLBACK == SPEC_FALLBACK
 
 
 class TestAuto:

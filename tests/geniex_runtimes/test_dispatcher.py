@@ -1,5 +1,6 @@
 """A table of models, machines and wishes: each gives a plan, or a refusal with its reasons."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -302,6 +303,22 @@ def test_notes(
     assert len(found.notes) == len(notes), found.notes
     for text, note in zip(notes, found.notes, strict=True):
         assert text in note
+
+
+def test_a_context_that_would_fit_is_the_hint() -> None:
+    for wish in (Wish(context_length=10**8), Wish(context_length=10**8, compute="cpu")):
+        with pytest.raises(NoRuntimeError) as caught:
+            _plan(model(), PLAIN, wish)
+        assert re.fullmatch(r"`--nctx \d+` would fit on the cpu", str(caught.value.hint))
+
+
+def test_a_draft_takes_memory_too() -> None:
+    alone = _plan(model(GB), PLAIN)
+    small = dispatcher.with_draft(alone, model(GB // 2))
+    draft = memory.need(model(GB // 2), alone.context_length)
+    assert small.needed_memory == alone.needed_memory + draft.total and small.notes == ()
+    large = dispatcher.with_draft(alone, model(64 * GB))
+    assert len(large.notes) == 1 and "with the draft" in large.notes[0]
 
 
 def test_every_better_unit_is_refused_by_name() -> None:

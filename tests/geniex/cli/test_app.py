@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from geniex import __version__
 from geniex.config import KEYS
+from geniex_runtimes.fake import FakeRuntime
 from tests.cliharness import Cli
 from tests.terminal import ROOT, environment
 
@@ -16,6 +18,7 @@ COMMANDS = (
     *("pull", "infer", "list", "ls", "info", "remove", "rm", "clean", "devices", "doctor"),
     *("version", "config"),
 )
+Install = Callable[[FakeRuntime], FakeRuntime]
 HEAVY = ("numpy", "fastapi", "llama_cpp", "onnxruntime", "pydantic", "rich", "jinja2", "httpx2")
 
 
@@ -68,6 +71,8 @@ def test_versions(cli: Cli) -> None:
         pytest.param(("config", "set", "nonsense", "1"), id="key"),
         pytest.param(("config", "get", "nonsense"), id="key to get"),
         pytest.param(("infer", "--nctx", "many"), id="number"),
+        pytest.param(("infer", "-t"), id="flag without its value"),
+        pytest.param(("pull", "tiny", "--local-path"), id="path without its value"),
     ],
 )
 def test_wrong_use_is_two_lines_and_code_2(cli: Cli, args: tuple[str, ...]) -> None:
@@ -75,6 +80,23 @@ def test_wrong_use_is_two_lines_and_code_2(cli: Cli, args: tuple[str, ...]) -> N
     assert (result.code, result.out) == (2, "")
     lines = result.err.splitlines()
     assert lines[0].startswith("Error: ") and lines[1].startswith("hint: ") and len(lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (("infer", "-t"), "`geniex infer -h`"),
+        (("config", "set", "nctx"), "`geniex config set -h`"),
+        (("run", "tiny"), "`geniex infer`"),
+        (("chat",), "`geniex infer`"),
+        (("show", "tiny"), "`geniex info`"),
+        (("config", "run"), "`geniex config -h`"),
+        (("nonsense",), "`geniex -h`"),
+    ],
+)
+def test_the_hint_names_the_command(cli: Cli, args: tuple[str, ...], hint: str) -> None:
+    result = cli(*args)
+    assert result.code == 2 and f"hint: {hint}" in result.err.replace("it is ", "")
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
@@ -93,9 +115,12 @@ class TestConfig:
         self.data_dir = data_dir
 
     def test_set_get_list(self, cli: Cli) -> None:
-        assert cli("config", "get", "nctx").out == "unset\n"
+        unset = cli("config", "get", "nctx")
+        assert (unset.code, unset.out) == (0, "") and "`nctx` is not set" in unset.err
+        assert cli("config", "get", "nctx", "--json").json is None
         assert cli("config", "set", "nctx", "512").out == "nctx = 512\n"
         assert cli("config", "get", "nctx").out == "512\n"
+        assert cli("config", "get", "nctx", "--json").json == 512
         assert cli("config", "list").out == "nctx: 512\n"
         assert cli("config", "list", "--json").json == {"nctx": "512"}
         assert cli("config", "set", "nctx", "").out == "nctx =\n"
@@ -107,8 +132,43 @@ class TestConfig:
         assert cli("config", "set", "--nonsense", "ngl", "1").code == 2
 
     def test_a_value_is_text(self, cli: Cli) -> None:
-        result = cli("config", "set", "model", "\udcff")
+        result = cli("config", "set", "chipset", "\udcff")
         assert result.code == 2 and "not UTF-8" in result.err
+
+    @pytest.mark.parametrize(
+        ("key", "value", "code"),
+        [
+            ("model", "nosuch", 3),
+            ("model", "a/b/c/d", 2),
+            ("model", "./none.gguf", 3),
+            ("model", "org/repo:Q4_0", 0),
+            ("model", "tiny", 0),
+            ("compute", "foo", 2),
+            ("compute", "CUDA9", 2),
+            ("compute", "gpu", 0),
+            ("compute", "", 0),
+            ("nctx", "abc", 2),
+        ],
+    )
+    def test_only_what_can_be_is_kept(
+        self, cli: Cli, scripted: Install, key: str, value: str, code: int
+    ) -> None:
+        scripted(FakeRuntime(name="llama_cpp"))
+        result = cli("config", "set", key, value)
+        assert result.code == code
+        assert len(result.err.splitlines()) == (2 if code else 0)
+        assert (self.data_dir / "config.json").exists() == (code == 0)
+
+    @pytest.mark.parametrize("command", ["infer", "doctor"])
+    @pytest.mark.parametrize("name", ["nosuch", "tiny:Q2_K", "a/b/c"])
+    def test_a_configured_name_is_told_as_such(
+        self, cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str, name: str
+    ) -> None:
+        monkeypatch.setenv("GENIEX_MODEL", name)
+        told = cli(command, *(("-p", "hi") if command == "infer" else ())).err
+        assert told.startswith("Error: the configured model: ")
+        typed = cli(command, name, *(("-p", "hi") if command == "infer" else ())).err
+        assert "configured" not in typed
 
     def test_the_help_names_every_key(self, cli: Cli) -> None:
         text = cli("config", "-h").out
@@ -129,6 +189,9 @@ class TestConfig:
 def test_shell_completion(data_dir: Path) -> None:
     source = geniex("--show-completion", "bash", _GENIEX_COMPLETE="")
     assert b"GENIEX_COMPLETE" in source.stdout
+    for shell, sign in (("zsh", b"#compdef"), ("fish", b"complete --command"), ("pwsh", b"Import")):
+        assert geniex("--show-completion", shell).stdout.strip().startswith(sign)
+    assert geniex("--show-completion", "tcsh").returncode == 2
     completed = geniex(
         _GENIEX_COMPLETE="complete_bash", COMP_WORDS="geniex info geniex/t", COMP_CWORD="2"
     )
@@ -228,5 +291,13 @@ def test_ctrl_c_in_the_imports_is_silent(data_dir: Path, module: str) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="shells close streams otherwise there")
 def test_closed_streams(data_dir: Path) -> None:
-    command = f"exec {sys.executable} -m geniex list <&- >&- 2>&-"
-    assert subprocess.run(["sh", "-c", command], env=environment(), check=False).returncode == 0
+    def run(redirections: str) -> subprocess.CompletedProcess[bytes]:
+        command = f"exec {sys.executable} -m geniex list {redirections}"
+        return subprocess.run(
+            ["sh", "-c", command], env=environment(), capture_output=True, check=False
+        )
+
+    assert run("<&- 2>&-").returncode == 0
+    assert run("<&- >&- 2>&-").returncode == 1
+    lost = run(">&-")
+    assert lost.returncode == 1 and b"stdout is closed" in lost.stderr

@@ -291,6 +291,19 @@ class TestJson:
         assert used["prefilled_tokens"] == used["prompt_tokens"] - used["cached_tokens"]
         assert used["completion_tokens"] == 4
 
+    def test_answers_before_a_failed_turn_are_not_lost(
+        self, cli: Cli, scripted: Install, data_dir: Path
+    ) -> None:
+        scripted(Recorder(HELLO, Script(error=GenerationError("bad"))))
+        result = cli("infer", "-p", "one", "-p", "two", "-p", "three", "--json")
+        assert result.code == 1 and "Error: bad" in result.err
+        assert [turn["prompt"] for turn in result.json["turns"]] == ["one"]
+        assert result.json["answer"] == "Hello, wörld!" and result.json["error"] == "bad"
+        first = cli("infer", "-p", "one", "--json")
+        assert first.json["error"] is None
+        scripted(Recorder(Script(error=GenerationError("bad"))))
+        assert cli("infer", "-p", "one", "--json").out == ""
+
     def test_token_files(self, cli: Cli, runtime: Recorder, tmp_path: Path) -> None:
         file = tmp_path / "tokens"
         file.write_text("104 105")
@@ -314,6 +327,11 @@ class TestLoading:
         cli("infer", "-p", "hi", "--nctx", "512", "--threads", "3", "-c", "cpu", "-n", "0")
         options = runtime.options
         assert (options.context_length, options.threads, options.compute) == (512, 3, "cpu")
+
+    def test_more_threads_than_the_machine_has(self, cli: Cli, runtime: Recorder) -> None:
+        result = cli("infer", "-q", "-p", "hi", "--threads", "1000")
+        assert runtime.options.threads == 8 and result.code == 0
+        assert "Warning: `--threads 1000` is more than" in result.err
 
     def test_variables_reach_the_runtime(
         self, cli: Cli, runtime: Recorder, monkeypatch: pytest.MonkeyPatch

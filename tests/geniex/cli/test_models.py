@@ -46,7 +46,8 @@ class TestPull:
         assert again.code == 0 and "here already" in again.err
 
     def test_quiet(self, cli: Cli, repo: HubServer) -> None:
-        assert cli("pull", "org/repo", "-q").err.startswith("Download success")
+        result = cli("pull", "org/repo", "-q")
+        assert (result.code, result.out, result.err) == (0, "", "")
 
     def test_a_revision(self, cli: Cli, repo: HubServer) -> None:
         assert cli("pull", "org/repo", "--revision", COMMIT).code == 0
@@ -164,6 +165,11 @@ class TestRemove:
         assert result.code == 3
         assert "org/none" in result.err and "Removed org/repo" in result.err
         assert cli("list", "--json").json == []
+
+    def test_what_is_built_in_stays(self, cli: Cli) -> None:
+        for name in ("tiny", "geniex/tiny-chat:Q8_0"):
+            result = cli("remove", name, "-y")
+            assert result.code == 2 and "is built in" in result.err
 
     def test_damaged_models_go_too(self, cli: Cli, damaged: str) -> None:
         assert cli("remove", damaged, "-y").code == 0

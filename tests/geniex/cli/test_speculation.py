@@ -11,13 +11,13 @@ from geniex.cli.conversation import Conversation
 from geniex.cli.output import Output
 from geniex.config import Settings
 from geniex.session import AnswerOptions, open_model
-from geniex.speculation import FAILED, MEDIA_IGNORED
+from geniex.speculation import MEDIA_IGNORED
 from geniex.speculation_wish import read_wish
 from geniex_catalogue.errors import UsageError
 from geniex_catalogue.hubs.localfs import import_path
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.store import Store
-from geniex_runtimes.contract import SpeculativeOptions
+from geniex_runtimes.contract import SPEC_FALLBACK, SpeculativeOptions
 from geniex_runtimes.fake import FakeModel, FakeRuntime, Script
 from tests.cliharness import Cli
 from tests.hubserver import HubServer
@@ -143,18 +143,18 @@ class TestSetUpFailure:
     def test_it_is_told_once_and_the_answer_comes(self, cli: Cli) -> None:
         result = ask(cli, *MTP)
         assert (result.code, result.out) == (0, "Hello\n")
-        assert result.err.count(f"Warning: {FAILED}: hidden sizes differ\n") == 1
+        assert result.err.count(f"Warning: {SPEC_FALLBACK}: hidden sizes differ\n") == 1
         assert "draft accept" not in result.err
 
     def test_quiet_does_not_hide_it(self, cli: Cli) -> None:
-        assert ask(cli, *MTP, "-q").err == f"Warning: {FAILED}: hidden sizes differ\n"
+        assert ask(cli, *MTP, "-q").err == f"Warning: {SPEC_FALLBACK}: hidden sizes differ\n"
 
     def test_json_says_why(self, cli: Cli) -> None:
         found = ask(cli, *MTP, "--json").json
         assert found["speculation"]["types"] == []
         assert found["speculation"]["state"] == "off"
-        assert found["speculation"]["reason"] == f"{FAILED}: hidden sizes differ"
-        assert found["warnings"] == [f"{FAILED}: hidden sizes differ"]
+        assert found["speculation"]["reason"] == f"{SPEC_FALLBACK}: hidden sizes differ"
+        assert found["warnings"] == [f"{SPEC_FALLBACK}: hidden sizes differ"]
 
     def test_required_it_is_an_error(self, cli: Cli) -> None:
         result = ask(cli, *MTP, "--require-spec")
@@ -167,7 +167,7 @@ def test_a_damaged_draft_is_told_once(cli: Cli, runtime: FakeRuntime, tmp_path: 
     flags = ("--spec-type", "draft-mtp", "--draft-model", str(tmp_path / "d.gguf"))
     result = ask(cli, *flags)
     assert (result.code, result.out) == (0, "Hello\n")
-    assert result.err.count(FAILED) == 1
+    assert result.err.count(SPEC_FALLBACK) == 1
     assert runtime.loads[-1].speculative.types == ()
     assert ask(cli, *flags, "--json").json["speculation"]["state"] == "off"
     assert ask(cli, *flags, "--require-spec").code == 1
@@ -267,6 +267,21 @@ class TestPulling:
         result = cli("infer", "org/big", "-p", "hi", *flags)
         assert result.code == 3 and "did you mean `tiny-draft`" in result.err
         assert not self.hub.seen
+
+    @pytest.mark.parametrize(
+        ("name", "kind", "pulls"),
+        [
+            pytest.param(BIG, "draft-mtp", False, id="its draft is known"),
+            pytest.param("org/repo", "draft-simple", False, id="never without a draft"),
+            pytest.param("org/repo", "draft-mtp", True, id="it may have heads of its own"),
+        ],
+    )
+    def test_a_missing_draft_is_told_before_the_pull(
+        self, cli: Cli, runtime: FakeRuntime, name: str, kind: str, pulls: bool
+    ) -> None:
+        result = cli("infer", name, "-p", "hi", "--spec-type", kind)
+        assert bool(self.hub.seen) == pulls
+        assert pulls or (result.code == 2 and f"{kind} needs a draft model" in result.err)
 
     @pytest.mark.parametrize("yes", [True, False])
     def test_what_auto_would_like_needs_a_yes(

@@ -88,7 +88,7 @@ def test_ctrl_c_in_a_pull_keeps_what_has_arrived(
     hub.add("org/repo", {"model-Q8_0.gguf": tiny_chat.read_bytes()})
     hub.pace = 500_000
     with terminal(*python("geniex", "pull", "org/repo")) as shown:
-        shown.wait_for("kB/s")
+        shown.wait_for("KiB/s")
         shown.type("\x03")
         code, seconds = shown.leave()
         assert code == 130 and seconds < 1.0
@@ -286,6 +286,16 @@ class TestChat:
         with terminal(*command, TERM="dumb") as shown:
             shown.leave()
             assert "\x1b" not in shown.raw
+        with terminal(*scripted("plain", "infer"), TERM="dumb") as shown:
+            shown.wait_for("> ")
+            shown.type("hi\n")
+            shown.wait_for("Hello, world!")
+            shown.type('"""two\nlines"""\n')
+            shown.wait_for(". ")
+            shown.type("/show\n")
+            shown.wait_for("messages            4")
+            shown.type("\x04")
+            assert shown.leave()[0] == 0 and "\x1b" not in shown.raw
         with terminal(*command, NO_COLOR="1") as shown:
             shown.leave()
             assert "\x1b[2m" not in shown.raw and "\x1b[3" not in shown.raw
