@@ -58,11 +58,18 @@ class Catalogue:
         self.aliases: Mapping[str, str] = {
             alias: entry.full_name for entry in self.entries for alias in entry.aliases
         }
+        self._builtin = tuple(entry for entry in self.entries if entry.builtin)
         self._by_name = {entry.name.lower(): entry for entry in self.entries}
 
     def entry(self, ref: ModelRef) -> Entry | None:
         """The entry of a model, in whatever precision."""
         return self._by_name.get(ref.name.lower())
+
+    def is_reserved(self, ref: ModelRef) -> bool:
+        """Whether a name is kept for what is built in: the org of such a model is."""
+        return any(
+            ref.org.lower() == entry.name.partition("/")[0].lower() for entry in self._builtin
+        )
 
     def draft_for(self, ref: ModelRef) -> ModelRef | None:
         """The draft that was trained for a target."""

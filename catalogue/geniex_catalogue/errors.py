@@ -4,7 +4,7 @@ GenieXError
 ├── UsageError                   a flag, field or config key that cannot be honoured
 ├── ModelRefError                a name that is not a name
 ├── ModelNotFoundError           nothing of that name (with suggestions)
-│   └── ModelPathError           a path with no file or folder there
+│   └── ModelPathError           a path with no file, or a folder with no model
 ├── PrecisionNotFoundError       the model is there, this precision is not
 ├── AmbiguousModelError          several files answer to the name
 ├── CatalogueError               the curated entries are faulty (every fault at once)
@@ -67,11 +67,11 @@ class ModelNotFoundError(GenieXError):
 
 
 class ModelPathError(ModelNotFoundError):
-    """Raised for text that is a path, where there is neither file nor folder."""
+    """Raised for a path with no model: `problem` says why, else nothing is there at all."""
 
-    def __init__(self, path: str, *, hint: str | None = None) -> None:
+    def __init__(self, path: str, *, problem: str | None = None, hint: str | None = None) -> None:
         super().__init__(path, hint=hint or "check the path, or give a name like `org/repo`")
-        self.message = f"file `{path}` does not exist"
+        self.message = problem or f"file `{path}` does not exist"
         self.args = (self.message,)
 
 

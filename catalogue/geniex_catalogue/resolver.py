@@ -12,6 +12,7 @@ from geniex_catalogue.errors import (
     GGUFError,
     LoadError,
     ModelNotFoundError,
+    ModelPathError,
     PrecisionNotFoundError,
     StoreError,
 )
@@ -74,7 +75,12 @@ def resolve(text: str, store: Store, use: Use = "model") -> ResolvedModel | Pull
     if path is not None:
         with readable(path):
             return _from_path(path, text, use)
-    ref = names.parse(text, catalogue().aliases)
+    try:
+        ref = names.parse(text, catalogue().aliases)
+    except ModelNotFoundError as exc:
+        if Path(text).is_dir():  # a bare word that is a folder here, and no alias
+            raise _no_model(text) from exc
+        raise
     stored = store.find(ref)
     if stored is not None and (found := _from_store(stored, ref, use)):
         return found
@@ -100,9 +106,20 @@ def _from_path(path: Path, text: str, use: Use) -> ResolvedModel:
     if not fitting:
         # says what the folder holds instead
         folder.raise_damage()
-        found.choose(None, None, text)
+        try:
+            found.choose(None, None, text)
+        except ModelNotFoundError as exc:
+            raise _no_model(text, exc.hint) from exc
     folder.raise_damage(fitting[0])
     return _from_variant(folder, folder.checked(fitting[0]), text, use)
+
+
+def _no_model(folder: str, hint: str | None = None) -> ModelPathError:
+    return ModelPathError(
+        folder,
+        problem=f"folder `{folder}` holds no model that can be run",
+        hint=hint or "it holds no GGUF model",
+    )
 
 
 def _from_variant(folder: Folder, variant: Variant, text: str, use: Use) -> ResolvedModel:

@@ -1,6 +1,7 @@
 """The Hugging Face hub: its listings, tokens and addresses; its bytes come by `transfer`."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ from geniex_catalogue.errors import (
     HubError,
     HubNotFoundError,
     HubOfflineError,
+    UsageError,
 )
 from geniex_catalogue.fileset import ModelFile
 from geniex_catalogue.gguf import GGUFHeader, parse_header
@@ -43,8 +45,17 @@ class HuggingFace:
 
     @property
     def endpoint(self) -> str:
-        """The hub's address, read each time: the variable may be set after import."""
-        return (os.environ.get("HF_ENDPOINT") or _PUBLIC).rstrip("/")
+        """The hub's address, read each time: the variable may be set after import.
+
+        Raises UsageError where HF_ENDPOINT is none.
+        """
+        address = (os.environ.get("HF_ENDPOINT") or _PUBLIC).rstrip("/")
+        if not re.match(r"https?://[^/\s\[\]]+", address):
+            raise UsageError(
+                f"HF_ENDPOINT is `{address}`, which is no address of a hub",
+                hint=f"it looks like {_PUBLIC}; without it the hub itself is asked",
+            )
+        return address
 
     def list(self, ref: ModelRef, revision: str | None) -> Listing:
         """The files of a model's repository at one commit. Raises a HubError."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from geniex_catalogue import precision
+from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import ModelPathError, UsageError
 from geniex_catalogue.fileset import FileSet, ModelFile, Variant
 from geniex_catalogue.folder import (
@@ -59,6 +60,11 @@ def import_path(
     UsageError (no model there, or not in this mode), GGUFError, IncompleteShardsError,
     PrecisionNotFoundError, LoadError, ManifestError, DiskSpaceError, StoreError.
     """
+    if catalogue().is_reserved(ref):
+        raise UsageError(
+            f"`{ref}` would take the place of a model that is built in",
+            hint=f"give it a name of your own, like `local/{ref.repo}`",
+        )
     with readable(path):
         if not path.exists():
             raise ModelPathError(str(path))
@@ -139,15 +145,18 @@ def _of_archive(ref: ModelRef, archive: Archive) -> Manifest:
         )
         for name, size in sizes.items()
     ]
-    return _of_listing(ref, Folder(archive.path.with_suffix(""), tuple(files), ()))
+    return _of_listing(ref, Folder(archive.path.with_suffix(""), tuple(files), ()), archive.path)
 
 
-def _of_listing(ref: ModelRef, folder: Folder) -> Manifest:
-    """The manifest of what `ref` selects of a folder's files, or of all that can be run."""
+def _of_listing(ref: ModelRef, folder: Folder, source: Path | None = None) -> Manifest:
+    """The manifest of what `ref` selects of a folder's files, or of all that can be run.
+
+    `source` is what the user named, where that is not the folder.
+    """
     found = folder.fileset
     if not found.runnable:
         folder.raise_damage()
-        raise _nothing(folder, found)
+        raise _nothing(source or folder.path, folder, found)
     chosen = _chosen(ref, folder, found)
     if ref.selector is None:
         folder.raise_damage()
@@ -239,19 +248,19 @@ def _of_shipped(ref: ModelRef, path: Path) -> tuple[Manifest, Sources]:
     return replace(shipped, name=ref.name, model_name="").mapped(ours), sources
 
 
-def _nothing(folder: Folder, found: FileSet) -> Exception:
-    """Why there is no model in a folder; for a file that is something else, LoadError."""
+def _nothing(source: Path, folder: Folder, found: FileSet) -> Exception:
+    """Why there is no model in `source`; for a file that is something else, LoadError."""
     for file in (*(f for v in found.projectors for f in v.files), *found.others):
         if file.header is not None:
             check_role(str(folder.place(file)), file.header, "draft")
     names = [file.name.lower() for file in found.others]
     if any(name.endswith(".safetensors") for name in names):
         return UsageError(
-            f"`{folder.path}` looks like a Hugging Face safetensors snapshot, which cannot be run",
+            f"`{source}` looks like a Hugging Face safetensors snapshot, which cannot be run",
             hint="get the model as GGUF, or convert it with llama.cpp's convert_hf_to_gguf.py",
         )
     if any(name.endswith(_WEIGHTS_OF_OTHERS) for name in names):
         return UsageError(
-            f"`{folder.path}` holds weights for other programs, and no GGUF", hint=_LAYOUTS
+            f"`{source}` holds weights for other programs, and no GGUF", hint=_LAYOUTS
         )
-    return UsageError(f"there is no model in `{folder.path}`", hint=_LAYOUTS)
+    return UsageError(f"there is no model in `{source}`", hint=_LAYOUTS)

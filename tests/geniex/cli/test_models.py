@@ -2,6 +2,7 @@
 
 import csv
 import io
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +73,28 @@ class TestPull:
     def test_an_unreachable_hub(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
         assert cli("pull", "org/repo").code == 4
+
+    @pytest.mark.parametrize("address", ["garbage", "http://", "ftp://hub", "http://[::1"])
+    def test_what_is_no_address_of_a_hub(
+        self, cli: Cli, monkeypatch: pytest.MonkeyPatch, address: str
+    ) -> None:
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        result = cli("pull", "org/repo")
+        assert result.code == 2 and result.err.startswith("Error: HF_ENDPOINT is `")
+
+    @pytest.mark.parametrize("name", ["geniex/tiny-chat", "tiny", "Geniex/mine"])
+    def test_nothing_takes_the_place_of_what_is_built_in(
+        self, cli: Cli, tiny_chat: Path, data_dir: Path, name: str
+    ) -> None:
+        result = cli("pull", name, "--local-path", str(tiny_chat))
+        assert result.code == 2 and "built in" in result.err and "local/" in result.err
+        assert not (data_dir / "models").exists()
+
+    def test_a_zip_without_a_model_is_named(self, cli: Cli, tmp_path: Path) -> None:
+        with zipfile.ZipFile(tmp_path / "none.zip", "w") as archive:
+            archive.writestr("README.md", "nothing")
+        result = cli("pull", "local/x", "--local-path", str(tmp_path / "none.zip"))
+        assert result.code == 2 and "none.zip`" in result.err
 
     @pytest.mark.parametrize("mode", [(), ("--link",), ("--in-place",)])
     def test_from_a_path(self, cli: Cli, tiny_chat: Path, mode: tuple[str, ...]) -> None:
@@ -187,6 +210,16 @@ class TestInferPulls:
         assert (result.code, result.out) == (0, "Hello, world!\n")
         assert "`org/repo` is not here yet" in result.err
         assert cli("infer", "org/repo:Q8_0", "-p", "hi", "-q").err == ""
+
+    @pytest.mark.parametrize("name", ["emptydir", "./emptydir"])
+    def test_a_folder_without_a_model(
+        self, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        (tmp_path / "emptydir").mkdir()
+        monkeypatch.chdir(tmp_path)
+        result = cli("infer", name, "-p", "hi")
+        assert result.code == 3
+        assert f"folder `{name}` holds no model" in result.err
 
     def test_other_commands_do_not(self, cli: Cli, repo: HubServer) -> None:
         for command in ("info", "doctor"):
