@@ -130,7 +130,7 @@ class Model:
 
 
 def load(
-    name: str | None = None,
+    name: str | Path | None = None,
     *,
     data_dir: str | Path | None = None,
     runtime: str | None = None,
@@ -149,8 +149,10 @@ def load(
     """
     flags = {"runtime": runtime, "compute": compute, "nctx": nctx, "ngl": ngl, "threads": threads}
     settings = read_settings({**flags, "data_dir": _text(data_dir)}, os.environ)
-    name = settings.model if name is None else name
-    return Model(open_model(name, settings, wish=read_wish(**speculation)))
+    if name is not None and not isinstance(name, str | Path):
+        raise UsageError(f"a model's name is a text, not {type(name).__name__}")
+    wanted = settings.model if name is None else str(name)
+    return Model(open_model(wanted, settings, wish=read_wish(**speculation)))
 
 
 def pull(

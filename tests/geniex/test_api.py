@@ -124,6 +124,31 @@ def test_a_draft_is_not_downloaded(tmp_path: Path) -> None:
         geniex.load("tiny", data_dir=tmp_path, draft_model="geniex/tiny-chat-draft")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": 5},
+        {"name": ""},
+        {"nctx": "many"},
+        {"nctx": 0},
+        {"ngl": -2},
+        {"threads": 0},
+        {"spec_type": "draft-mtp", "draft_tokens": "many"},
+        {"spec_type": "draft-mtp", "draft_model": ""},
+        {"runtime": "none"},
+    ],
+    ids=str,
+)
+def test_loads_that_cannot_be(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(geniex.GenieXError):
+        geniex.load(**{"data_dir": tmp_path, "name": "tiny", **options})
+
+
+def test_a_path_is_a_name(tiny_chat: Path, tmp_path: Path) -> None:
+    with geniex.load(tiny_chat, data_dir=tmp_path, nctx=256) as other:
+        assert other.name == str(tiny_chat)
+
+
 def test_errors_are_of_one_tree(model: geniex.Model, tmp_path: Path) -> None:
     with pytest.raises(geniex.GenieXError, match="org/none"):
         geniex.load("org/none", data_dir=tmp_path)

@@ -192,6 +192,9 @@ def test_shell_completion(data_dir: Path) -> None:
     for shell, sign in (("zsh", b"#compdef"), ("fish", b"complete --command"), ("pwsh", b"Import")):
         assert geniex("--show-completion", shell).stdout.strip().startswith(sign)
     assert geniex("--show-completion", "tcsh").returncode == 2
+    installed = geniex("--install-completion", "fish")
+    assert (installed.returncode, installed.stdout) == (0, b"")
+    assert (Path.home() / ".config" / "fish" / "completions" / "geniex.fish").is_file()
     completed = geniex(
         _GENIEX_COMPLETE="complete_bash", COMP_WORDS="geniex info geniex/t", COMP_CWORD="2"
     )
