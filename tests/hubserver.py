@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 Place = Literal["api", "resolve", "cdn"]
 
@@ -217,8 +217,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.bytes_of(repo, file)
         else:
             data = repo.files[file]
+            place = f"{quote(name, safe='')}/{quote(file)}"
             headers = {
-                "location": f"{self.hub.cdn}/x/{name.replace('/', '%2F')}/{file}?signature=s3cret",
+                "location": f"{self.hub.cdn}/x/{place}?signature=s3cret",
                 "x-repo-commit": repo.commit,
                 "x-linked-size": str(len(data)),
                 "x-linked-etag": f'"{hashlib.sha256(data).hexdigest()}"',

@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, TypeAlias
 
 from geniex_catalogue.errors import ManifestError
+from geniex_catalogue.names import is_device
 from geniex_catalogue.regular import read_regular
 
 MANIFEST = "geniex.json"
@@ -34,7 +35,7 @@ Format: TypeAlias = Literal["gguf", "qairt"]
 
 _FORMATS: dict[str, Format] = {"llama_cpp": "gguf", "qairt": "qairt"}
 _PLUGINS: dict[Format, str] = {fmt: plugin for plugin, fmt in _FORMATS.items()}
-_RESERVED = frozenset({MANIFEST, LOCK, HOLDER, INFLIGHT})
+RESERVED = frozenset({MANIFEST, LOCK, HOLDER, INFLIGHT})
 _KEYS = (
     *("Name", "ModelName", "ModelType", "PluginId", "ModelFile", "MMProjFile", "TokenizerFile"),
     *("ExtraFiles", "Precision", "DeviceId", "MinSDKVersion"),
@@ -48,13 +49,17 @@ def check_file_name(name: str) -> str:
     Raises ManifestError otherwise.
     """
     path = PurePosixPath(name)
+    if any(map(is_device, path.parts)):
+        raise ManifestError(
+            f"file name {name!a} is the name of a device on Windows", hint="rename the file"
+        )
     bad = (
         not path.parts
         or any(character < " " or character == "\\" for character in name)
         or path.is_absolute()
         or PureWindowsPath(name).drive != ""
         or any(part in ("", ".", "..") for part in name.split("/"))
-        or path.parts[0].lower() in _RESERVED
+        or path.parts[0].lower() in RESERVED
     )
     if bad:
         raise ManifestError(

@@ -44,6 +44,7 @@ _PRECISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _DEVICES = frozenset(
     ["con", "prn", "aux", "nul"] + [f"{port}{n}" for port in ("com", "lpt") for n in range(10)]
 )
+_UNSAFE = frozenset('\\:<>"|?*')
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
 _PATH_START = re.compile(r"[A-Za-z]:|\\\\|\.{1,2}(?:[/\\]|$)|~|/")
 _QUOTES = {'"': '"', "'": "'", "`": "`", "<": ">", "\u201c": "\u201d", "\u2018": "\u2019"}
@@ -188,6 +189,30 @@ def check_file_name(name: str) -> None:
             )
 
 
+def storable(name: str) -> str:
+    """A repo-relative file name with `_` for what not every file system takes.
+
+    What leads out, or is too long, stays so: `check_file_name` tells.
+    """
+    return "/".join(map(_storable_part, name.split("/")))
+
+
+def _storable_part(part: str) -> str:
+    if part in ("", ".", ".."):
+        return part
+    safe = _PERCENT.sub(lambda found: f"_{found[0][1:]}", part)
+    safe = "".join("_" if not c.isprintable() or c in _UNSAFE else c for c in safe)
+    inner = safe.strip().rstrip(".")
+    start = len(safe) - len(safe.lstrip())
+    safe = ("_" * start + inner).ljust(len(safe), "_")
+    return f"_{safe}" if is_device(safe) else safe
+
+
+def is_device(part: str) -> bool:
+    """Whether a file of that name would be a device on Windows."""
+    return part.partition(".")[0].strip().lower() in _DEVICES
+
+
 def local_path(text: str) -> Path | None:
     """The existing file or folder that `text` means, or None; `~` and `file://` are understood.
 
@@ -267,7 +292,7 @@ def _file_part_problem(part: str) -> str | None:
     """Why a folder or file name is refused, or None."""
     if part in ("", ".", ".."):
         return "is not relative to its repository"
-    if not part.isprintable() or set(part) & set('\\:<>"|?*') or _PERCENT.search(part):
+    if not part.isprintable() or _UNSAFE & set(part) or _PERCENT.search(part):
         return "holds characters that not every file system takes"
     if part != part.strip() or part.endswith("."):
         return "begins or ends with a space, or ends with a dot"
@@ -275,7 +300,7 @@ def _file_part_problem(part: str) -> str | None:
 
 
 def _common_problem(part: str) -> str | None:
-    if part.partition(".")[0].strip().lower() in _DEVICES:
+    if is_device(part):
         return "is the name of a device on Windows"
     if len(part.encode()) > _MAX_BYTES:
         return f"is longer than {_MAX_BYTES} bytes"

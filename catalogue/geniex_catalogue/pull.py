@@ -20,6 +20,7 @@ from geniex_catalogue.gguf import read_header
 from geniex_catalogue.hubs.choice import check_name, choose
 from geniex_catalogue.hubs.contract import Hub, Listing, Progress
 from geniex_catalogue.hubs.huggingface import HuggingFace
+from geniex_catalogue.hubs.part import ENDING
 from geniex_catalogue.hubs.transfer import Fetch, Fetched, fetch
 from geniex_catalogue.manifest import INFLIGHT, FileRecord, Manifest
 from geniex_catalogue.model_lock import OnWait
@@ -170,7 +171,7 @@ def _same_bytes(model: StoredModel, label: str, variant: Variant) -> bool:
     if label not in model.precisions:
         return False
     here = {record.name: record.sha256 for record in model.records(label)}
-    listed = {file.name: file.sha256 for file in variant.files}
+    listed = {names.storable(file.name): file.sha256 for file in variant.files}
     return here == listed and None not in listed.values()
 
 
@@ -192,9 +193,10 @@ def _nothing_to_do(ref: ModelRef, label: str, here: StoredModel) -> PullPlan:
 def _job(hub: Hub, listing: Listing, file: ModelFile, target: Path) -> Fetch:
     check_name(listing, file)
     folder = target / INFLIGHT
-    part = folder.joinpath(*file.name.split("/"))
-    part = part.with_name(part.name + ".partial")
-    return Fetch(file.name, hub.source(listing, file), part, file.size, file.sha256)
+    name = names.storable(file.name)
+    part = folder.joinpath(*name.split("/"))
+    part = part.with_name(part.name + ENDING)
+    return Fetch(name, hub.source(listing, file), part, file.size, file.sha256)
 
 
 def _manifest(plan: PullPlan, label: str, fetched: Mapping[str, Fetched]) -> Manifest:

@@ -129,6 +129,8 @@ def test_round_trip(
 
 
 BAD_NAMES = [
+    "con.gguf",
+    "sub/NUL",
     "",
     ".",
     "..",

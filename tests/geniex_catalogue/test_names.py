@@ -14,7 +14,14 @@ from geniex_catalogue.errors import (
     ModelPathError,
     ModelRefError,
 )
-from geniex_catalogue.names import ModelRef, check_file_name, local_path, parse, suggest
+from geniex_catalogue.names import (
+    ModelRef,
+    check_file_name,
+    local_path,
+    parse,
+    storable,
+    suggest,
+)
 
 # no colon in file names there, and links need rights
 _NOT_ON_WINDOWS = pytest.mark.skipif(sys.platform == "win32", reason="not possible on Windows")
@@ -542,3 +549,18 @@ def test_text_of_a_ref_reads_back(
         return
     assert parse(str(ref)) == ref
     assert parse(f" https://huggingface.co/{ref} ") == ref
+
+
+@given(st.text(max_size=40).filter(lambda text: text.strip("/") == text))
+def test_storable_names_are_safe_and_stay_so(name: str) -> None:
+    safe = storable(name)
+    assert storable(safe) == safe
+    parts = name.split("/")
+    if not any(part in ("", ".", "..") for part in parts):
+        check_file_name(safe)
+        assert len(safe.split("/")) == len(parts)
+
+
+@pytest.mark.parametrize("name", ["m-Q4_0.gguf", "a/b c.gguf", "é 100%.gguf", "../x", "a//b", "/x"])
+def test_storable_leaves_good_and_hopeless_names(name: str) -> None:
+    assert storable(name) == name

@@ -24,11 +24,13 @@ from geniex_catalogue.errors import (
     HubError,
     IncompleteShardsError,
     ModelNotFoundError,
+    ModelRefError,
     PrecisionNotFoundError,
     UsageError,
 )
 from geniex_catalogue.names import parse
 from geniex_catalogue.pull import execute, plan_pull, pull
+from geniex_catalogue.resolver import ResolvedModel, resolve
 from geniex_catalogue.store import Store
 from tests.ggufwriter import build, entry, tensor
 from tests.hubserver import COMMIT, Fault, HubServer
@@ -229,11 +231,11 @@ REFUSALS = {
     "no-gguf": Refusal({"m-Q4_0.gguf": b"version https://git-lfs"}, "org/x", GGUFError, "m-Q4_0"),
     "up": Refusal({"../m-Q4_0.gguf": gguf()}, "org/x", ModelNotFoundError, "org/x"),
     "up-later": Refusal({"a/../../m-Q4_0.gguf": gguf()}, "org/x", GenieXError, ""),
-    "absolute": Refusal({"/etc/m-Q4_0.gguf": gguf()}, "org/x", HubError, "cannot be stored"),
-    "drive": Refusal({"C:\\m-Q4_0.gguf": gguf()}, "org/x", HubError, "cannot be stored"),
-    "device": Refusal({"Q4_0/con.gguf": gguf()}, "org/x", HubError, "cannot be stored"),
-    "long": Refusal({"m" * 300 + "-Q4_0.gguf": gguf()}, "org/x", HubError, "cannot be stored"),
-    "nul": Refusal({"m\0-Q4_0.gguf": gguf()}, "org/x", HubError, "cannot be stored"),
+    "absolute": Refusal({"/etc/m-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "cannot be stored"),
+    "long": Refusal({"m" * 300 + "-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "cannot be stored"),
+    "long, as a part": Refusal(
+        {"m" * 240 + "-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "cannot be stored"
+    ),
     "ai-hub": Refusal({}, "qualcomm/Qwen3-4B", HubError, "cannot be pulled from yet"),
     "local": Refusal({}, "local/mine", ModelNotFoundError, "local/mine"),
     "built-in": Refusal({}, "geniex/tiny-chat", UsageError, "built in"),
@@ -247,6 +249,27 @@ def test_refused_before_anything_is_written(hub: HubServer, store: Store, refusa
         pull(parse(refusal.name), store)
     assert refusal.text in caught.value.message
     assert not store.root.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("a:b-Q8_0.gguf", "a_b-Q8_0.gguf"),
+        ("a b %41-Q8_0.gguf", "a b _41-Q8_0.gguf"),
+        ("C:\\m-Q8_0.gguf", "C__m-Q8_0.gguf"),
+        ("Q8_0/con.gguf", "Q8_0/_con.gguf"),
+        ("m\0\n-Q8_0.gguf", "m__-Q8_0.gguf"),
+    ],
+)
+def test_odd_names_of_files_are_stored_as_safe_ones(
+    hub: HubServer, store: Store, name: str, stored: str
+) -> None:
+    hub.add("org/x", {name: gguf()})
+    model = pull(parse("org/x"), store)
+    assert (model.status, model.precisions) == ("ready", ("Q8_0",))
+    assert [record.name for record in model.records("Q8_0")] == [stored]
+    assert plan_pull(parse("org/x"), store, revision="main").present is not None
+    assert isinstance(resolve("org/x:Q8_0", store), ResolvedModel)
 
 
 def test_too_little_room_is_known_before_the_first_byte(

@@ -5,14 +5,15 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import TracebackType
 from typing import Self
 
-from geniex_catalogue.errors import ManifestError, UsageError
+from geniex_catalogue.errors import ModelRefError, UsageError
 from geniex_catalogue.folder import BUNDLE_CONFIG, BUNDLE_FACTS
 from geniex_catalogue.gguf import GGUFHeader, parse_header
-from geniex_catalogue.manifest import check_file_name
+from geniex_catalogue.manifest import RESERVED
+from geniex_catalogue.names import check_file_name, storable
 
 _MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 _MAX_ENTRIES = 10_000
@@ -125,31 +126,44 @@ class Archive:
                 f"`{self.path}` is refused: it would unpack to {total} bytes, more than "
                 f"{_SUSPECT_RATIO} times its size"
             )
-        bases = {_base(entry.filename) for entry in files}
+        bases = {_base(_written(entry)) for entry in files}
         bundle = bool(bases & {BUNDLE_FACTS, BUNDLE_CONFIG})
-        top = _common_folder([entry.filename for entry in files])
+        top = _common_folder([_written(entry) for entry in files])
         members: dict[str, zipfile.ZipInfo] = {}
-        seen: set[str] = set()
+        seen: dict[str, str] = {}
         for entry in files:
-            name = _base(entry.filename) if bundle else entry.filename.removeprefix(top)
-            if name.lower() in seen:
-                raise self._refuse(entry.filename, f"has the same name as another, `{name}`")
-            seen.add(name.lower())
+            written = _written(entry)
+            inner = _base(written) if bundle else written.removeprefix(top)
+            name = self._stored_name(written, inner, bundle)
+            if other := seen.get(name.lower()):
+                if other == name:
+                    raise self._refuse(written, f"has the same name as another, `{name}`")
+                raise self._refuse(
+                    written, f"differs only in case from `{other}`: one name on many systems"
+                )
+            seen[name.lower()] = name
             members[name] = entry
         return members
 
+    def _stored_name(self, written: str, inner: str, bundle: bool) -> str:
+        name = storable(inner)
+        if bundle and name != inner:
+            # the files of a bundle call each other by name
+            raise self._refuse(written, "has a name that not every file system takes")
+        try:
+            check_file_name(name)
+        except ModelRefError as exc:
+            raise self._refuse(written, f"cannot be stored: {exc.message}") from exc
+        return name
+
     def _wanted(self, entry: zipfile.ZipInfo) -> bool:
         """Whether an entry is a file to take; raises for one that is dangerous."""
-        name = entry.filename
-        # zipfile cuts names at a NUL and turns the system's separators; judge what was written
-        written = entry.orig_filename
+        name = _written(entry)
         parts = PurePosixPath(name).parts
-        if entry.is_dir() and ".." not in parts and not name.startswith("/"):
+        if ".." in parts or "\\" in name or name.startswith("/") or PureWindowsPath(name).drive:
+            raise self._refuse(name, "leads out of the archive")
+        if entry.is_dir() or parts[-1].lower() in RESERVED:
             return False
-        try:
-            check_file_name(written)
-        except ManifestError as exc:
-            raise self._refuse(written, "leads out of the archive, or is no file name") from exc
         mode = entry.external_attr >> 16
         if mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             raise self._refuse(name, "is a link or a device")
@@ -169,6 +183,12 @@ _DAMAGE = (
     ValueError,
     OSError,
 )
+
+
+def _written(entry: zipfile.ZipInfo) -> str:
+    """An entry's name as it was written, without `./` before or in it."""
+    # not `filename`: zipfile cuts that at a NUL and turns the system's separators
+    return str(PurePosixPath(entry.orig_filename))
 
 
 def _base(name: str) -> str:

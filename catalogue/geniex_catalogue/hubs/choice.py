@@ -6,12 +6,12 @@ from geniex_catalogue import names
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import (
     AmbiguousModelError,
-    HubError,
     ModelRefError,
     PrecisionNotFoundError,
 )
 from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group
 from geniex_catalogue.hubs.contract import Hub, Listing
+from geniex_catalogue.hubs.part import FACTS_ENDING
 from geniex_catalogue.names import ModelRef
 
 
@@ -20,7 +20,7 @@ def choose(hub: Hub, listing: Listing, ref: ModelRef) -> tuple[str, Variant]:
 
     The header of what the name chooses is read from the hub; where it tells another story than the
     file's name, the choice is made again with what is known then. Raises what `FileSet.choose` and
-    `Hub.header` raise, HubError for a file that could not be stored.
+    `Hub.header` raise, ModelRefError for a file that could not be stored.
     """
     wanted = ref.precision or _usual(ref)
     files = {file.name: file for file in listing.files}
@@ -43,11 +43,15 @@ def choose(hub: Hub, listing: Listing, ref: ModelRef) -> tuple[str, Variant]:
 
 
 def check_name(listing: Listing, file: ModelFile) -> None:
-    """Refuse a file whose name could lead out of the store. Raises HubError."""
+    """Refuse a file whose name leads out of the store, or is too long. Raises ModelRefError."""
     try:
-        names.check_file_name(file.name)
+        # what a file is called until it is whole has to fit too
+        names.check_file_name(names.storable(file.name) + FACTS_ENDING)
     except ModelRefError as exc:
-        raise HubError(f"`{listing.repo}` cannot be stored: {exc.message}") from exc
+        raise ModelRefError(
+            f"`{listing.repo}` cannot be stored: {exc.message}",
+            hint="choose another file of it, or fetch the file yourself and import it",
+        ) from exc
 
 
 def _usual(ref: ModelRef) -> str | None:
@@ -69,4 +73,5 @@ def _unread(fileset: FileSet, error: Exception) -> Variant | None:
 def _label(fileset: FileSet, variant: Variant) -> str:
     """What chooses exactly this variant: its label, or its file name where that says too little."""
     selectors = zip(fileset.runnable, fileset.selectors(), strict=True)
-    return next((text for other, text in selectors if other == variant), variant.name)
+    label = next((text for other, text in selectors if other == variant), variant.name)
+    return label if label == variant.label else names.storable(label)

@@ -26,7 +26,7 @@ from geniex_catalogue.hubs.placing import Sources, copied, linked, place
 from geniex_catalogue.manifest import MANIFEST, FileRecord, Manifest, check_file_name
 from geniex_catalogue.manifest import read as read_manifest
 from geniex_catalogue.model_lock import OnWait
-from geniex_catalogue.names import ModelRef
+from geniex_catalogue.names import ModelRef, storable
 from geniex_catalogue.resolver import check_role
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel, place_of, records_of, without
@@ -93,6 +93,11 @@ def _keep(
     for source in sources.values():
         if source.resolve().is_relative_to(store.models.resolve()):
             raise UsageError(f"`{source}` is in the store already", hint="copy or link it")
+        if not _is_text(source.absolute()):
+            raise UsageError(
+                f"`{source}` has a name that is not UTF-8, which cannot be noted",
+                hint="leave out `--in-place`, or rename it",
+            )
 
     def placed(record: FileRecord) -> FileRecord:
         # made absolute, but links are kept: what they point to may have a name that says nothing
@@ -114,7 +119,7 @@ def _of_file(ref: ModelRef, path: Path) -> tuple[Manifest, Sources]:
             f"`{path}` is a GGUF file whose name does not end with .gguf", hint="rename it"
         )
     manifest = _of_listing(ref, folder)
-    return manifest, {file.name: folder.place(file) for file in variant.files}
+    return manifest, {storable(file.name): folder.place(file) for file in variant.files}
 
 
 def _of_folder(ref: ModelRef, path: Path) -> tuple[Manifest, Sources]:
@@ -127,13 +132,29 @@ def _of_folder(ref: ModelRef, path: Path) -> tuple[Manifest, Sources]:
         manifest = _bundle(ref, files, bundle_facts(path))
     else:
         manifest = _of_listing(ref, folder)
-    return manifest, {record.name: path / record.name for record in manifest.files()}
+    return manifest, {record.name: _source(folder, record.name) for record in manifest.files()}
+
+
+def _source(folder: Folder, name: str) -> Path:
+    """The one file of a folder that is stored under that name."""
+    found = [file for file in folder.files if storable(file.name) == name]
+    if len(found) > 1:
+        both = " and ".join(f"`{file.name}`" for file in found)
+        raise UsageError(f"{both} would both be stored as `{name}`", hint="rename one of them")
+    return folder.place(found[0])
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a path can be written as UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _of_archive(ref: ModelRef, archive: Archive) -> Manifest:
     sizes = {name: member.file_size for name, member in archive.members.items()}
-    # names in it may differ from those that it lists
-    sizes.pop(MANIFEST, None)
     if archive.is_bundle:
         facts = BundleFacts()
         if BUNDLE_FACTS in sizes:
@@ -183,8 +204,8 @@ def _chosen(ref: ModelRef, folder: Folder, found: FileSet) -> dict[str, Variant]
     """What `ref` selects, by label; variants that share a label go by their file names."""
     labelled: dict[str, Variant] = {}
     for key, variant in zip(found.selectors(), found.runnable, strict=True):
-        label = folder.label(variant) if key == variant.label else key
-        labelled[label if label not in labelled else variant.name] = variant
+        label = folder.label(variant) if key == variant.label else storable(key)
+        labelled[label if label not in labelled else storable(variant.name)] = variant
     if ref.file is not None:
         wanted = found.choose(None, ref.file, ref.name)
         if (header := wanted.files[0].header) is not None:
@@ -200,9 +221,8 @@ def _chosen(ref: ModelRef, folder: Folder, found: FileSet) -> dict[str, Variant]
 
 
 def _record(file: ModelFile, label: str | None = None) -> FileRecord:
-    return FileRecord(
-        check_file_name(file.name), file.size or 0, sha256=file.sha256, source=HUB, precision=label
-    )
+    name = check_file_name(storable(file.name))
+    return FileRecord(name, file.size or 0, sha256=file.sha256, source=HUB, precision=label)
 
 
 def _bundle(ref: ModelRef, files: list[ModelFile], facts: BundleFacts) -> Manifest:
@@ -211,6 +231,12 @@ def _bundle(ref: ModelRef, files: list[ModelFile], facts: BundleFacts) -> Manife
     if ref.precision is not None and stated not in (None, ref.precision):
         precision.require(ref.name, ref.precision, [stated] if stated else [])
     label = stated or ref.precision or _NO_BUNDLE_PRECISION
+    if odd := next((file.name for file in files if storable(file.name) != file.name), None):
+        # the files of a bundle call each other by name
+        raise UsageError(
+            f"file {odd!a} of the bundle has a name that not every file system takes",
+            hint="rename it, and where the other files name it",
+        )
     records = [_record(file, label) for file in sorted(files, key=lambda file: file.name)]
     entry = next(record for record in records if record.name.endswith(".bin"))
     others = tuple(record for record in records if record is not entry)

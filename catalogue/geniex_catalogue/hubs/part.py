@@ -13,6 +13,9 @@ from typing import Self
 from geniex_catalogue.errors import DiskSpaceError, GenieXError, StoreError
 from geniex_catalogue.regular import read_regular
 
+# what is added to a file's name: for its part, and for what is known of the part
+ENDING = ".partial"
+FACTS_ENDING = f"{ENDING}.json"
 _BLOCK = 1 << 20
 _MAX_FACTS = 1 << 16
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
@@ -122,4 +125,4 @@ class Part:
 
 def facts_path(part: Path) -> Path:
     """Where the version of a part's bytes is noted."""
-    return part.with_name(part.name + ".json")
+    return part.with_name(part.name.removesuffix(ENDING) + FACTS_ENDING)

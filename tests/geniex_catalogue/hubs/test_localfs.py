@@ -513,6 +513,71 @@ def test_a_zip_can_only_be_copied(store: Store, tmp_path: Path, mode: Mode) -> N
         import_path(REF, pack(tmp_path, BUNDLE), store, mode)
 
 
+@pytest.mark.parametrize(
+    ("names_in", "stored"),
+    [
+        pytest.param(["./m.gguf"], {"m.gguf"}, id="dot slash"),
+        pytest.param(["./a/./m.gguf", "a//n-Q8_0.gguf"], {"m.gguf", "n-Q8_0.gguf"}, id="dots"),
+        pytest.param(["con.gguf"], {"_con.gguf"}, id="device"),
+        pytest.param(["m|n.gguf", "docs/why?.md"], {"m_n.gguf"}, id="odd characters"),
+        pytest.param(["geniex.json", "m.gguf"], {"m.gguf"}, id="manifest of its own"),
+        pytest.param([".inflight/x.gguf", "m.gguf"], {"m.gguf"}, id="unfinished files"),
+    ],
+)
+def test_names_in_a_zip(
+    store: Store, tmp_path: Path, names_in: list[str], stored: set[str]
+) -> None:
+    model = import_path(REF, pack(tmp_path, dict.fromkeys(names_in, small())), store)
+    assert model.status == "ready"
+    assert names(store) == stored
+
+
+ODD_NAMES = {
+    "a:Q8_0.gguf": "a_Q8_0.gguf",
+    "two\nlines-Q8_0.gguf": "two_lines-Q8_0.gguf",
+    "con.Q8_0.gguf": "_con.Q8_0.gguf",
+    "not-\udcff-utf8-Q8_0.gguf": "not-_-utf8-Q8_0.gguf",
+    " m%41-Q8_0.gguf": "_m_41-Q8_0.gguf",
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows takes no such names")
+@pytest.mark.parametrize("mode", ["copy", "link", "in_place"])
+@pytest.mark.parametrize(("name", "stored"), ODD_NAMES.items(), ids=ascii)
+def test_odd_names_are_stored_as_safe_ones(
+    store: Store, tmp_path: Path, name: str, stored: str, mode: Mode
+) -> None:
+    folder = write(tmp_path / "src", {name: small()})
+    for path in (folder / name, folder):
+        if mode == "in_place" and "\udcff" in name:
+            with pytest.raises(UsageError, match="not UTF-8"):
+                import_path(REF, path, store, mode)
+            assert untouched(store)
+            continue
+        model = import_path(REF, path, store, mode)
+        assert (model.status, model.precisions) == ("ready", ("Q8_0",))
+        assert [record.name for record in model.records("Q8_0")] == [stored]
+        assert isinstance(resolve("local/mine:Q8_0", store), ResolvedModel)
+        store.remove(REF)
+        assert (folder / name).exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows takes no such names")
+def test_two_files_that_would_get_one_name(store: Store, tmp_path: Path) -> None:
+    folder = write(tmp_path / "src", {"m?.gguf": small(), "m*.gguf": small()})
+    with pytest.raises(UsageError, match=r"would both be stored as `m_\.gguf`"):
+        import_path(REF, folder, store)
+    assert untouched(store)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows takes no such names")
+def test_the_files_of_a_bundle_keep_their_names(store: Store, tmp_path: Path) -> None:
+    folder = write(tmp_path / "src", {"metadata.json": b"{}", "a:b.bin": b"x"})
+    with pytest.raises(UsageError, match=r"a:b\.bin.*not every file system takes"):
+        import_path(REF, folder, store)
+    assert untouched(store)
+
+
 def entry(name: str, mode: int = 0, flags: int = 0) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name)
     info.external_attr = mode << 16
@@ -580,7 +645,23 @@ BAD_ZIPS: dict[str, tuple[Callable[[Path], Path], str]] = {
         lambda f: spoiled(f, (entry("other/part_1_of_1.bin"), b"x")),
         "same name",
     ),
-    "same name in another case": (lambda f: spoiled(f, (entry("METADATA.json"), b"x")), "same"),
+    "same name in another case": (
+        lambda f: spoiled(f, (entry("METADATA.json"), b"x")),
+        "differs only in case from `metadata.json`",
+    ),
+    "model of another case": (
+        lambda f: pack(f, {"m.gguf": small(), "M.gguf": small()}),
+        "differs only in case from `m.gguf`",
+    ),
+    "two that would get one name": (
+        lambda f: pack(f, {"m?.gguf": small(), "m*.gguf": small()}),
+        "same name as another, `m_.gguf`",
+    ),
+    "a device among a bundle": (
+        lambda f: spoiled(f, (entry("con.bin"), b"x")),
+        "not every file system takes",
+    ),
+    "long": (lambda f: pack(f, {"m" * 300 + ".gguf": small()}), "longer than 255 bytes"),
     "encrypted": (encrypted, "encrypted"),
     "bad checksum": (flipped, "damaged"),
     "cut": (cut, "not a usable zip"),
