@@ -71,6 +71,12 @@ def test_without_flags_it_is_plain(cli: Cli, runtime: FakeRuntime) -> None:
     assert "draft accept" not in result.err and "speculation" not in result.err
 
 
+def test_the_plan_counts_the_draft(cli: Cli, runtime: FakeRuntime, tiny_chat_draft: Path) -> None:
+    alone = ask(cli, "--json").json["plan"]["needed_memory"]
+    both = ask(cli, *MTP, "--json").json["plan"]["needed_memory"]
+    assert both > alone + tiny_chat_draft.stat().st_size / 2
+
+
 def test_the_last_line_of_the_profile(cli: Cli, runtime: FakeRuntime) -> None:
     result = ask(cli, *MTP)
     assert result.out == "Hello\n"
