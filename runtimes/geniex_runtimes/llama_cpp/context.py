@@ -94,7 +94,8 @@ class Context:
         self.handle: Any = handle
         self.memory = api.llama_get_memory(handle)
         self.length = min(options.length, int(api.llama_n_ctx_seq(handle)))
-        self.rollback = int(api.llama_n_rs_seq(handle))
+        # architectures that cannot cut their recurrent state back have it saved and restored
+        self.needs_saving = int(api.llama_n_rs_seq(handle)) < options.rollback
 
     def decode(self, batch: Batch) -> None:
         """Evaluate a batch. Raises OutOfCellsError, AbortedError or GenerationError."""
@@ -133,6 +134,24 @@ class Context:
         """Drop a sequence's cells from position `length` on; False when the model cannot."""
         api = self._library.api
         return bool(api.llama_memory_seq_rm(self.memory, sequence, length, -1))
+
+    def save(self, sequence: int) -> bytes:
+        """What of a sequence cannot be cut back (its recurrent state), to be restored later."""
+        api = self._library.api
+        flags = api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
+        size = api.llama_state_seq_get_size_ext(self.handle, sequence, flags)
+        buffer = (ctypes.c_uint8 * size)()
+        written = api.llama_state_seq_get_data_ext(self.handle, buffer, size, sequence, flags)
+        return bytes(memoryview(buffer)[:written])
+
+    def restore(self, sequence: int, saved: bytes, length: int) -> bool:
+        """Go back to what was saved at `length` tokens; False when llama.cpp cannot."""
+        api = self._library.api
+        buffer = (ctypes.c_uint8 * len(saved)).from_buffer_copy(saved)
+        read = api.llama_state_seq_set_data_ext(
+            self.handle, buffer, len(saved), sequence, api.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
+        )
+        return bool(read) and self.keep(sequence, length)
 
     def first_position(self, sequence: int) -> int:
         """The earliest position that a sequence still has cells for; -1 for none."""

@@ -49,6 +49,7 @@ class Engine:
     ) -> None:
         """Start the thread. Without a `governor` the number of CPU threads stays as it is."""
         self._speculator = speculator
+        self._replays: list[tuple[Slot, int]] = []
         self._governor = governor
         self._weights = weights
         self._context = context
@@ -183,6 +184,9 @@ class Engine:
             self._use_threads(self._governor.threads)
         if self._speculator is not None:
             self._speculator.propose(self._answering(), self._context.length)
+            if self._context.needs_saving:
+                for slot in self._answering():
+                    slot.saved = self._context.save(slot.index) if slot.draft else b""
         outputs = self._fill()
         try:
             self._context.decode(self._batch)
@@ -203,6 +207,7 @@ class Engine:
             slot.tokens += rows.tokens[: len(rows.tokens) - len(slot.draft)]
         for slot, row in outputs:
             self._next_tokens(slot, row)
+        self._replay()
 
     def _answering(self) -> list[Slot]:
         return [slot for slot in self._slots if slot.task is not None and not slot.prefilling]
@@ -282,10 +287,31 @@ class Engine:
         if self._speculator is not None:
             self._speculator.settle(slot, task, accepted)
         slot.draft = []
-        if rejected and not self._context.keep(slot.index, len(slot.tokens)):
+        if not rejected or self._context.keep(slot.index, len(slot.tokens)):
+            return
+        # the batch's other logits are still to be read: go back and evaluate again after that
+        self._replays.append((slot, len(slot.tokens) - accepted - 1))
+
+    def _replay(self) -> None:
+        """Bring slots whose state cannot be cut back to where their accepted tokens end.
+
+        Their state from before the verification is restored, and what was accepted evaluated again.
+        """
+        for slot, start in self._replays:
+            try:
+                if self._context.restore(slot.index, slot.saved, start):
+                    self._batch.clear()
+                    self._batch.add(slot.index, start, slot.tokens[start:], all_logits=False)
+                    self._context.decode(self._batch)
+                    continue
+            except GenerationError as exc:
+                log.warning("a slot's state is lost: %s", exc.message)
             self._context.keep(slot.index, 0)
             slot.tokens = []
-            task.fail(GenerationError("the model's state could not be rolled back"))
+            if slot.task is not None:
+                slot.task.fail(GenerationError("the model's state could not be rolled back"))
+                self._free(slot)
+        self._replays.clear()
 
     def _draw(self, slot: Slot, task: Task, row: int) -> tuple[int, _Ending | None]:
         """Draw one token from a row and pass it on; tell whether and how the answer ends with it.

@@ -116,7 +116,8 @@ class Task:
 class Slot:
     """Sequence `index` of the context. `tokens` are those whose KV cells it holds, in order.
 
-    `last` is the sampled token that has no cell yet, `draft` what is proposed to follow it.
+    `last` is the sampled token that has no cell yet, `draft` what is proposed to follow it, `saved`
+    the state before that is verified, where it cannot be cut back afterwards.
     """
 
     index: int
@@ -125,6 +126,7 @@ class Slot:
     used: float = 0.0
     last: int = 0
     draft: list[int] = field(default_factory=list)
+    saved: bytes = b""
 
     @property
     def prefilling(self) -> bool:

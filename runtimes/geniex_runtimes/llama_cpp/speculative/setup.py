@@ -141,8 +141,6 @@ class Speculation:
         self.context = Context(
             library, weights, replace(options, outputs=1 + n_max, rollback=rollback)
         )
-        if self.context.rollback < rollback:
-            raise SpeculativeError("the recurrent state of this architecture cannot be cut back")
         drafters: list[Drafter] = [
             NGRAMS[kind]() for kind in self.wanted.options.types if kind in NGRAMS
         ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from geniex_runtimes.contract import (
     SamplingOptions,
     SpeculativeOptions,
 )
+from geniex_runtimes.llama_cpp.context import Context
 from geniex_runtimes.llama_cpp.engine import Engine
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
 from tests.geniex_runtimes.llama_cpp.answers import GREEDY, answer, resolved, turn
@@ -286,3 +287,29 @@ def test_every_slot_accepts_alike(toys: Path) -> None:
         counts = {(p.draft_proposed, p.draft_accepted) for p in profiles}
         assert len(counts) == 1, "equal prompts, equal drafts, whatever the slot"
         assert (profiles[0].draft_accepted > 10) == often
+
+
+def test_a_state_that_cannot_be_cut_back_is_saved_and_restored(
+    toys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Context.__init__
+
+    def without_rollback(self, library, weights, options, target=None):  # type: ignore[no-untyped-def]
+        original(self, library, weights, replace(options, rollback=0), target)
+        self.needs_saving = options.rollback > 0
+
+    monkeypatch.setattr(Context, "__init__", without_rollback)
+    target, draft, _ = PAIRS["own"]
+    assert draft is None
+    with load_pair(toys / target, None, slots=3) as model:
+        given = prompts(6)
+        alone = [run(model, p, speculative=PLAIN, reuse_prefix=False).tokens for p in given]
+        drafted = [run(model, p, speculative=fixed(), reuse_prefix=False) for p in given]
+        assert [one.tokens for one in drafted] == alone
+        assert sum(one.profile.draft_accepted for one in drafted) > 50
+        with ThreadPoolExecutor(3) as pool:
+            futures = [pool.submit(run, model, p, speculative=fixed()) for p in given]
+            assert [future.result().tokens for future in futures] == alone
+        longer = [*given[0], *alone[0], 40, 41]
+        cached = run(model, longer, speculative=fixed())
+        assert cached.tokens == run(model, longer, speculative=PLAIN, reuse_prefix=False).tokens
