@@ -13,6 +13,7 @@ from geniex_catalogue.errors import (
     GenieXError,
     GGUFError,
     LoadError,
+    ModelFileError,
     ModelPathError,
     SpeculativeError,
     StoreError,
@@ -35,7 +36,7 @@ MEDIA_IGNORED = (
 )
 
 # what a draft's own files can be wrong with: the answer goes on without it
-_FILE_FAULTS = (ModelPathError, GGUFError, LoadError, StoreError, UsageError)
+_FILE_FAULTS = (ModelPathError, ModelFileError, GGUFError, LoadError, StoreError, UsageError)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ GenieXError
 ├── StoreError                   the data folder cannot be read or written
 │   ├── ManifestError            a damaged geniex.json
 │   └── StoreBusyError           another process holds the model
+├── ModelFileError               a file that cannot be read, or an unusable zip
 ├── GGUFError                    a file that is not a usable GGUF
 │   └── IncompleteShardsError    a split model with parts missing
 ├── HubError                     the hub did not give what was asked
@@ -121,6 +122,10 @@ class ManifestError(StoreError):
 
 class StoreBusyError(StoreError):
     """Raised when another process holds a model for longer than the caller would wait."""
+
+
+class ModelFileError(GenieXError):
+    """Raised for a file or folder that the system does not let us read, or an unusable zip."""
 
 
 class GGUFError(GenieXError):

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from geniex_catalogue.errors import GGUFError, IncompleteShardsError, UsageError
+from geniex_catalogue.errors import GGUFError, IncompleteShardsError, ModelFileError
 from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.precision import DEFAULT, label_of
@@ -59,11 +59,11 @@ class Folder:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn the system's refusals to read around `path` into UsageError."""
+    """Turn the system's refusals to read around `path` into ModelFileError."""
     try:
         yield
     except OSError as exc:
-        raise UsageError(
+        raise ModelFileError(
             f"`{exc.filename or path}` cannot be read: {exc.strerror or exc}",
             hint="check its permissions",
         ) from exc

@@ -69,7 +69,7 @@ def resolve(text: str, store: Store, use: Use = "model") -> ResolvedModel | Pull
     `use` is what it is wanted for: a draft is refused as a model. Headers are read, weights are
     not. Raises ModelRefError, ModelNotFoundError (ModelPathError), PrecisionNotFoundError,
     AmbiguousModelError, GGUFError (IncompleteShardsError), LoadError for files that are no such
-    thing, UsageError for what cannot be read, and StoreError for a damaged model.
+    thing, ModelFileError for what cannot be read, and StoreError for a damaged model.
     """
     path = names.local_path(text)
     if path is not None:

@@ -39,6 +39,7 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.StoreError: Row(DISK, "check the data folder, or choose another with `--data-dir`"),
     e.ManifestError: Row(DISK, "`geniex list --all` shows damaged models, `geniex rm` removes one"),
     e.StoreBusyError: Row(FAILED, "wait for the other process, or end it"),
+    e.ModelFileError: Row(FAILED, "download it again, or unpack it yourself and give the folder"),
     e.GGUFError: Row(FAILED),
     e.IncompleteShardsError: Row(NOT_FOUND),
     e.HubError: Row(NETWORK, _AGAIN),

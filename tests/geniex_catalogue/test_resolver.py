@@ -12,11 +12,11 @@ from geniex_catalogue.errors import (
     GGUFError,
     IncompleteShardsError,
     LoadError,
+    ModelFileError,
     ModelNotFoundError,
     ModelPathError,
     PrecisionNotFoundError,
     StoreError,
-    UsageError,
 )
 from geniex_catalogue.hubs.localfs import import_path
 from geniex_catalogue.names import ModelRef
@@ -241,10 +241,10 @@ def test_a_folder_that_cannot_be_read(
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "glob", refuse)
-    with pytest.raises(UsageError, match="Permission denied") as caught:
+    with pytest.raises(ModelFileError, match="Permission denied") as caught:
         resolve(str(folder) + "/", store)
     assert str(folder) in caught.value.message
-    with pytest.raises(UsageError, match="Permission denied"):
+    with pytest.raises(ModelFileError, match="Permission denied"):
         import_path(ModelRef("a", "b"), folder, store)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import TracebackType
 from typing import Self
 
-from geniex_catalogue.errors import ModelRefError, UsageError
+from geniex_catalogue.errors import ModelFileError, ModelRefError
 from geniex_catalogue.folder import BUNDLE_CONFIG, BUNDLE_FACTS
 from geniex_catalogue.gguf import GGUFHeader, parse_header
 from geniex_catalogue.manifest import RESERVED
@@ -35,7 +35,7 @@ class Archive:
     """An open zip. `members` maps the names that its files get to their entries.
 
     A bundle's files are flattened to their base names; of GGUFs, a folder that is around all of
-    them is taken off. Opening raises UsageError for a zip that is damaged, encrypted, or holds
+    them is taken off. Opening raises ModelFileError for a zip that is damaged, encrypted, or holds
     links, names that lead out, two files of one name, or absurd sizes.
     """
 
@@ -44,7 +44,7 @@ class Archive:
         try:
             self._zip = zipfile.ZipFile(path)
         except (OSError, zipfile.BadZipFile, ValueError) as exc:
-            raise UsageError(
+            raise ModelFileError(
                 f"`{path}` is not a usable zip archive: {exc}", hint="download it again"
             ) from exc
         try:
@@ -71,7 +71,7 @@ class Archive:
         return facts and any(name.endswith(".bin") for name in self.members)
 
     def header(self, name: str) -> GGUFHeader:
-        """The header of a GGUF in it, read without unpacking. Raises GGUFError, UsageError."""
+        """The header of a GGUF in it, read without unpacking. Raises GGUFError, ModelFileError."""
         member = self.members[name]
         try:
             with self._zip.open(member) as file:
@@ -85,7 +85,7 @@ class Archive:
             raise self._damaged(name, exc) from exc
 
     def read(self, name: str, limit: int) -> bytes:
-        """Up to `limit` bytes of a file in it. Raises UsageError."""
+        """Up to `limit` bytes of a file in it. Raises ModelFileError."""
         try:
             with self._zip.open(self.members[name]) as file:
                 return file.read(limit)
@@ -94,7 +94,7 @@ class Archive:
 
     def extract(self, name: str, target: Path, advance: Callable[[int], None]) -> None:
         """Unpack one file, its checksum verified; `advance` is told bytes. Raises OSError for the
-        target, UsageError for the archive."""
+        target, ModelFileError for the archive."""
         with target.open("wb") as out:
             for block in self._blocks(name):
                 out.write(block)
@@ -108,21 +108,23 @@ class Archive:
         except _DAMAGE as exc:
             raise self._damaged(name, exc) from exc
 
-    def _damaged(self, name: str, exc: Exception) -> UsageError:
-        return UsageError(f"`{name}` in `{self.path}` is damaged: {exc}", hint="download it again")
+    def _damaged(self, name: str, exc: Exception) -> ModelFileError:
+        return ModelFileError(
+            f"`{name}` in `{self.path}` is damaged: {exc}", hint="download it again"
+        )
 
-    def _refuse(self, entry: str, why: str) -> UsageError:
-        return UsageError(f"`{self.path}` is refused: its entry {entry[:200]!a} {why}")
+    def _refuse(self, entry: str, why: str) -> ModelFileError:
+        return ModelFileError(f"`{self.path}` is refused: its entry {entry[:200]!a} {why}")
 
     def _checked(self) -> dict[str, zipfile.ZipInfo]:
         """The files by the names that they get, everything about them checked."""
         entries = self._zip.infolist()
         if len(entries) > _MAX_ENTRIES:
-            raise UsageError(f"`{self.path}` is refused: it has {len(entries)} entries")
+            raise ModelFileError(f"`{self.path}` is refused: it has {len(entries)} entries")
         files = [entry for entry in entries if self._wanted(entry)]
         total = sum(entry.file_size for entry in files)
         if total > _SUSPECT_BYTES and total > _SUSPECT_RATIO * self.path.stat().st_size:
-            raise UsageError(
+            raise ModelFileError(
                 f"`{self.path}` is refused: it would unpack to {total} bytes, more than "
                 f"{_SUSPECT_RATIO} times its size"
             )

@@ -57,8 +57,9 @@ def import_path(
     `path` is a GGUF file (any part of a split one), a folder or a zip. `link` makes hard links,
     `in_place` leaves the files where they are; neither works for a zip. All headers are checked
     before anything is written, and a stopped import leaves nothing. Raises ModelPathError,
-    UsageError (no model there, or not in this mode), GGUFError, IncompleteShardsError,
-    PrecisionNotFoundError, LoadError, ManifestError, DiskSpaceError, StoreError.
+    UsageError (no model there, or not in this mode), ModelFileError, GGUFError,
+    IncompleteShardsError, PrecisionNotFoundError, LoadError, ManifestError, DiskSpaceError,
+    StoreError.
     """
     if catalogue().is_reserved(ref):
         raise UsageError(

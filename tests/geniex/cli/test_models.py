@@ -90,6 +90,12 @@ class TestPull:
         assert result.code == 2 and "built in" in result.err and "local/" in result.err
         assert not (data_dir / "models").exists()
 
+    def test_broken_files_are_failures_and_not_wrong_use(self, cli: Cli, tmp_path: Path) -> None:
+        for name in ("broken.gguf", "broken.zip"):
+            (tmp_path / name).write_bytes(b"neither the one nor the other")
+            result = cli("pull", "local/x", "--local-path", str(tmp_path / name))
+            assert result.code == 1 and "hint: " in result.err
+
     def test_a_zip_without_a_model_is_named(self, cli: Cli, tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / "none.zip", "w") as archive:
             archive.writestr("README.md", "nothing")

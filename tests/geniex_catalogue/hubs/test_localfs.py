@@ -18,6 +18,7 @@ from geniex_catalogue.errors import (
     IncompleteShardsError,
     LoadError,
     ManifestError,
+    ModelFileError,
     ModelNotFoundError,
     ModelPathError,
     PrecisionNotFoundError,
@@ -675,7 +676,7 @@ def test_bad_zips_are_refused(
 ) -> None:
     path = make(tmp_path)
     before = {p for p in tmp_path.rglob("*") if not p.is_relative_to(store.root)}
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(ModelFileError) as caught:
         import_path(REF, path, store)
     assert reason in caught.value.message
     assert str(path) in caught.value.message
