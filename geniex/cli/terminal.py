@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
@@ -32,10 +32,8 @@ def guarded() -> Iterator[None]:
     """Handle signals, and give the terminal back as it was found."""
     previous = {}
     if threading.current_thread() is threading.main_thread():
-        previous = {
-            signal.SIGINT: signal.signal(signal.SIGINT, _on_interrupt),
-            signal.SIGTERM: signal.signal(signal.SIGTERM, _on_terminate),
-        }
+        previous = {signal.SIGINT: signal.signal(signal.SIGINT, _on_interrupt)}
+        previous |= {number: signal.signal(number, _on_terminate) for number in _ending()}
     _State.pending = False
     try:
         yield
@@ -43,6 +41,16 @@ def guarded() -> Iterator[None]:
         _give_back()
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def remember() -> None:
+    """Note how the terminal is, for a signal that ends us while somebody else changes it."""
+    if sys.platform == "win32" or sys.__stdin__ is None or _State.found is not None:
+        return
+    import termios
+
+    with suppress(termios.error, ValueError):  # no terminal: nothing to give back
+        _State.found = termios.tcgetattr(sys.__stdin__)
 
 
 def settle() -> None:
@@ -96,11 +104,11 @@ def hush() -> None:
         return
     import termios
 
+    remember()
     try:
-        _State.found = termios.tcgetattr(sys.__stdin__)
+        quiet = termios.tcgetattr(sys.__stdin__)
     except (termios.error, ValueError):
         return
-    quiet = termios.tcgetattr(sys.__stdin__)
     quiet[0] &= ~termios.ICRNL  # or Enter would reach the line editor as Ctrl-J
     quiet[3] &= ~(termios.ECHO | termios.ICANON)
     termios.tcsetattr(sys.__stdin__, termios.TCSANOW, quiet)
@@ -125,6 +133,12 @@ def _end_at_once(code: int) -> NoReturn:
     if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         os.write(2, b"\x1b[?25h\x1b[?2004l\x1b[0m\r\n")
     os._exit(code)
+
+
+def _ending() -> list[signal.Signals]:
+    """The signals that end us, without those that who started us (`nohup`) has us ignore."""
+    named = (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP", "SIGQUIT"))
+    return [s for s in named if s is not None and signal.getsignal(s) is not signal.SIG_IGN]
 
 
 def _on_interrupt(number: int, frame: FrameType | None) -> None:

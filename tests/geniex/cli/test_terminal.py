@@ -82,6 +82,59 @@ def test_a_signal_leaves_the_terminal_as_found(
         assert shown.settings() == shown.before
 
 
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        pytest.param(signal.SIGTERM, 143, id="SIGTERM"),
+        pytest.param(signal.SIGHUP, 129, id="SIGHUP"),
+        pytest.param(signal.SIGQUIT, 131, id="SIGQUIT"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("scenario", "args", "sign", "kind"),
+    [
+        pytest.param("plain", ("infer",), "Send a message", "xterm", id="prompt"),
+        pytest.param("plain", ("infer",), "\n>", "dumb", id="prompt, dumb"),
+        pytest.param("slow-load", ("infer",), "loading model", "xterm", id="load of a chat"),
+        pytest.param("slow-load", ("infer", "-p", "hi"), "loading model", "xterm", id="load"),
+        pytest.param("slow-prefill", ("infer", "-p", "hi"), "encoding", "xterm", id="prefill"),
+        pytest.param("endless", ("infer", "-p", "hi"), "word word", "xterm", id="decode"),
+    ],
+)
+def test_a_signal_to_end_leaves_the_terminal_as_found(
+    data_dir: Path,
+    scenario: str,
+    args: tuple[str, ...],
+    sign: str,
+    kind: str,
+    number: signal.Signals,
+    code: int,
+) -> None:
+    with terminal(*scripted(scenario, *args), TERM=kind) as shown:
+        shown.wait_for(sign)
+        shown.look(0.2)
+        os.kill(shown.process.pid, number)
+        assert shown.leave()[0] == code
+        assert shown.settings() == shown.before
+        for on, off in (("\x1b[?25l", "\x1b[?25h"), ("\x1b[?2004h", "\x1b[?2004l")):
+            assert shown.raw.rfind(off) >= shown.raw.rfind(on)
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored(data_dir: Path) -> None:
+    # as `nohup` starts it
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with terminal(*scripted("plain", "infer")) as shown:
+            shown.wait_for("Send a message")
+            os.kill(shown.process.pid, signal.SIGHUP)
+            shown.type("hi\r")
+            shown.wait_for("world!")
+            shown.type("\x04")
+            assert shown.leave()[0] == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_ctrl_c_in_a_pull_keeps_what_has_arrived(
     data_dir: Path, hub: HubServer, tiny_chat: Path
 ) -> None:
