@@ -37,7 +37,6 @@ class Repl:
 
     def run(self) -> None:
         """Chat until `/exit` or Ctrl-D. Errors of a turn are told, and the chat goes on."""
-        terminal.remember()
         info = self._conversation.model.loaded.info
         self._output.note(f"{info.name} on {','.join(info.devices) or info.compute}")
         while True:

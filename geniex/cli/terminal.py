@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
@@ -41,16 +41,6 @@ def guarded() -> Iterator[None]:
         _give_back()
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def remember() -> None:
-    """Note how the terminal is, for a signal that ends us while somebody else changes it."""
-    if sys.platform == "win32" or sys.__stdin__ is None or _State.found is not None:
-        return
-    import termios
-
-    with suppress(termios.error, ValueError):  # no terminal: nothing to give back
-        _State.found = termios.tcgetattr(sys.__stdin__)
 
 
 def settle() -> None:
@@ -104,11 +94,11 @@ def hush() -> None:
         return
     import termios
 
-    remember()
     try:
-        quiet = termios.tcgetattr(sys.__stdin__)
+        _State.found = termios.tcgetattr(sys.__stdin__)
     except (termios.error, ValueError):
         return
+    quiet = termios.tcgetattr(sys.__stdin__)
     quiet[0] &= ~termios.ICRNL  # or Enter would reach the line editor as Ctrl-J
     quiet[3] &= ~(termios.ECHO | termios.ICANON)
     termios.tcsetattr(sys.__stdin__, termios.TCSANOW, quiet)
