@@ -81,6 +81,22 @@ def holder_of(folder: Path) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
+def busy(folder: Path) -> StoreBusyError | None:
+    """The error for a model that another process changes right now; None where nobody does."""
+    from filelock import FileLock, Timeout
+
+    if not (folder / LOCK).is_file():
+        return None
+    try:
+        with FileLock(folder / LOCK, timeout=0, thread_local=False):
+            return None
+    except Timeout:
+        return _busy(folder, holder_of(folder))
+    except OSError:
+        # a store that cannot be written is changed by nobody
+        return None
+
+
 def unwritable(path: Path, exc: OSError) -> StoreError:
     """The error for a folder of the store that the system does not let us change."""
     return StoreError(
@@ -99,5 +115,6 @@ def _busy(folder: Path, holder: int | None) -> StoreBusyError:
     who = f"process {holder}" if holder is not None else "another process"
     name = "/".join(folder.parts[-2:])
     return StoreBusyError(
-        f"`{name}` is in use by {who}", hint="wait until it is done, then try again"
+        f"`{name}` is being changed by {who} (a pull, an import or a removal)",
+        hint="wait until it is done, then try again",
     )

@@ -11,15 +11,18 @@ from geniex_catalogue.errors import (
     AmbiguousModelError,
     GGUFError,
     LoadError,
+    ModelFileError,
     ModelNotFoundError,
     ModelPathError,
     PrecisionNotFoundError,
+    StoreBusyError,
     StoreError,
 )
 from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group, set_problem
 from geniex_catalogue.folder import Folder, bundle_facts, is_bundle, readable, scan, whole_set
 from geniex_catalogue.gguf import GGUFHeader, join_shards, read_header
 from geniex_catalogue.manifest import FileRecord
+from geniex_catalogue.model_lock import busy
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.precision import DEFAULT
 from geniex_catalogue.store import Store
@@ -69,7 +72,8 @@ def resolve(text: str, store: Store, use: Use = "model") -> ResolvedModel | Pull
     `use` is what it is wanted for: a draft is refused as a model. Headers are read, weights are
     not. Raises ModelRefError, ModelNotFoundError (ModelPathError), PrecisionNotFoundError,
     AmbiguousModelError, GGUFError (IncompleteShardsError), LoadError for files that are no such
-    thing, ModelFileError for what cannot be read, and StoreError for a damaged model.
+    thing, ModelFileError for what cannot be read, and StoreError for a damaged model
+    (StoreBusyError while another process changes it).
     """
     path = names.local_path(text)
     if path is not None:
@@ -82,7 +86,7 @@ def resolve(text: str, store: Store, use: Use = "model") -> ResolvedModel | Pull
             raise _no_model(text) from exc
         raise
     stored = store.find(ref)
-    if stored is not None and (found := _from_store(stored, ref, use)):
+    if stored is not None and (found := _from_changing_store(stored, ref, use, store)):
         return found
     if (builtin := catalogue().builtin_file(ref)) is not None:
         label, file = builtin
@@ -127,6 +131,22 @@ def _from_variant(folder: Folder, variant: Variant, text: str, use: Use) -> Reso
     label = folder.label(variant)
     headers = [file.header for file in variant.files if file.header is not None]
     return _gguf(text, None, paths, None if label == DEFAULT else label, use, headers)
+
+
+def _from_changing_store(
+    stored: StoredModel, ref: ModelRef, use: Use, store: Store
+) -> ResolvedModel | None:
+    """`_from_store`, where other processes may pull or remove the model meanwhile."""
+    try:
+        return _from_store(stored, ref, use)
+    except (GGUFError, StoreError, ModelFileError) as exc:
+        if (error := busy(stored.folder)) is not None:
+            raise error from exc
+        if store.find(ref) != stored:
+            raise StoreBusyError(
+                f"`{ref}` has just been changed or removed by another process", hint="run it again"
+            ) from exc
+        raise
 
 
 def _from_store(stored: StoredModel, ref: ModelRef, use: Use) -> ResolvedModel | None:

@@ -16,13 +16,16 @@ from geniex_catalogue.errors import (
     ModelNotFoundError,
     ModelPathError,
     PrecisionNotFoundError,
+    StoreBusyError,
     StoreError,
 )
 from geniex_catalogue.hubs.localfs import import_path
+from geniex_catalogue.manifest import FileRecord, Manifest
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.names import parse as parse_name
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use, resolve
 from geniex_catalogue.store import Store
+from geniex_catalogue.stored import StoredModel
 from tests.ggufwriter import small
 
 
@@ -400,3 +403,43 @@ def test_stored_parts_that_are_no_set_are_refused(tmp_path: Path) -> None:
     (stored / "m-Q4_0-00002-of-00002.gguf").write_bytes(small(part=(1, 2)))
     with pytest.raises(GGUFError, match="part 1 of 2 by its header"):
         resolve("local/m", store)
+
+
+@pytest.mark.parametrize("what", ["a pull", "a removal"])
+def test_a_model_that_another_changes_names_who(store: Store, tmp_path: Path, what: str) -> None:
+    ref = ModelRef("local", "m")
+    manifest = Manifest(ref.name, "gguf", {"Q4_0": FileRecord("m-Q4_0.gguf", len(small()))})
+    import_path(ref, write(tmp_path / "src", **{"m-Q4_0": small()}), store)
+    if what == "a pull":
+        store.remove(ref)
+    with store.lock(ref):
+        if what == "a pull":
+            (store.stage(ref, manifest) / "m-Q4_0.gguf").write_bytes(b"x")
+        else:
+            (store.folder(ref) / "geniex.json").unlink()
+        with pytest.raises(StoreBusyError, match=f"`local/m` is being .*process {os.getpid()}"):
+            resolve("local/m", store)
+    with pytest.raises(StoreError, match="cannot be used") as caught:
+        resolve("local/m", store)
+    assert not isinstance(caught.value, StoreBusyError)
+
+
+def test_a_model_that_goes_while_it_is_looked_at(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = ModelRef("local", "m")
+    import_path(ref, write(tmp_path / "src", **{"m-Q4_0": small()}), store)
+    find = store.find
+    removed: list[int] = []
+
+    def find_then_remove(asked: ModelRef) -> StoredModel | None:
+        found = find(asked)
+        if not removed:
+            removed.append(1)
+            (store.folder(ref) / "m-Q4_0.gguf").unlink()
+        return found
+
+    monkeypatch.setattr(store, "find", find_then_remove)
+    with pytest.raises(StoreBusyError, match="changed or removed") as caught:
+        resolve("local/m", store)
+    assert caught.value.hint == "run it again"
