@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_processor import KeyProcessor
 
 QUOTES = '"""'
+INVITATION = "Send a message (/? for help)"
 
 
 class Repl:
@@ -39,6 +40,8 @@ class Repl:
         """Chat until `/exit` or Ctrl-D. Errors of a turn are told, and the chat goes on."""
         info = self._conversation.model.loaded.info
         self._output.note(f"{info.name} on {','.join(info.devices) or info.compute}")
+        if is_dumb():
+            self._output.note(INVITATION)
         while True:
             try:
                 text = self._read()
@@ -118,7 +121,7 @@ def _session(history: "History") -> "PromptSession[str]":
 
     def placeholder() -> FormattedText:
         # not on the line that stays behind
-        text = "" if get_app().is_done else "Send a message (/? for help)"
+        text = "" if get_app().is_done else INVITATION
         return FormattedText([("ansibrightblack", text)])
 
     # we need no answer about where the cursor is, and terminals without one would be complained of
