@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from geniex_catalogue import names, precision
@@ -16,7 +16,7 @@ from geniex_catalogue.errors import (
     UsageError,
 )
 from geniex_catalogue.fileset import ModelFile, Variant, set_problem
-from geniex_catalogue.gguf import read_header
+from geniex_catalogue.gguf import GGUFHeader, read_header
 from geniex_catalogue.hubs.choice import check_name, choose
 from geniex_catalogue.hubs.contract import Hub, Listing, Progress
 from geniex_catalogue.hubs.huggingface import HuggingFace
@@ -38,7 +38,8 @@ class PullPlan:
 
     `ref` names the precision that was chosen. `present` is the model where all of it is here
     already; then there is nothing to fetch. `total` is bytes of all files and `remaining` those
-    still to come, None where the hub does not say; `free` is bytes of room at `target`.
+    still to come, None where the hub does not say; `free` is bytes of room at `target`. `header` is
+    the first file's, as the hub has it.
     """
 
     ref: ModelRef
@@ -48,6 +49,7 @@ class PullPlan:
     revision: str | None = None
     fetches: tuple[Fetch, ...] = ()
     present: StoredModel | None = None
+    header: GGUFHeader | None = field(default=None, repr=False, compare=False)
 
     @property
     def total(self) -> int | None:
@@ -93,7 +95,13 @@ def plan_pull(
     target = store.folder(ref)
     jobs = tuple(_job(hub, listing, file, target) for file in variant.files)
     plan = PullPlan(
-        _with_label(ref, label), hub.name, target, _free(target), listing.revision, jobs
+        _with_label(ref, label),
+        hub.name,
+        target,
+        _free(target),
+        listing.revision,
+        jobs,
+        header=variant.files[0].header,
     )
     _require_room(plan)
     return plan

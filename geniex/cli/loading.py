@@ -32,7 +32,7 @@ def find_or_pull(
         from geniex.cli.pull import fetch
 
         output.note(f"`{found.ref}` is not here yet")
-        fetch(found.ref, settings, output, ask=not yes)
+        fetch(found.ref, settings, output, ask=not yes, use=use)
         found = find_model(str(found.ref), settings, use)
     if isinstance(found, PullNeeded):
         raise RuntimeError(f"`{found.ref}` was pulled and is not there")

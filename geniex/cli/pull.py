@@ -14,6 +14,7 @@ from geniex_catalogue.sizes import size_text
 if TYPE_CHECKING:
     from geniex.config import Settings
     from geniex_catalogue.names import ModelRef
+    from geniex_catalogue.resolver import Use
     from geniex_catalogue.stored import StoredModel
 
 
@@ -103,13 +104,19 @@ def fetch(
     *,
     revision: str | None = None,
     ask: bool = False,
+    use: "Use | None" = None,
 ) -> "StoredModel":
-    """Pull a model with progress; `ask` first, on a terminal. Raises the hub's errors."""
+    """Pull a model with progress; `ask` first, on a terminal. Raises the hub's errors.
+
+    `use` is what it is pulled for: what cannot be used so is refused before its bytes come.
+    """
     import sys
 
     from geniex.cli.progress import shown
     from geniex_catalogue.pull import execute, plan_pull
+    from geniex_catalogue.resolver import check_role
     from geniex_catalogue.store import Store
+    from geniex_runtimes.dispatcher import require_chat
 
     store = Store(settings.data_dir)
     with output.status(f"looking for {ref}..."):
@@ -117,6 +124,10 @@ def fetch(
     if plan.present is not None:
         output.note(f"{plan.ref} is here already")
         return plan.present
+    if use is not None and plan.header is not None:
+        check_role(str(plan.ref), plan.header, use)
+        if use == "model":
+            require_chat(str(plan.ref), plan.header)
     size = size_text(plan.total) if plan.total else "unknown size"
     if ask and is_terminal(sys.stdin) and is_terminal(sys.stderr):
         confirm(f"Download {plan.ref} ({size}) from {plan.hub}?", default=True)

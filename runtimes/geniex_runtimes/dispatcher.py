@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from geniex_catalogue.errors import NoRuntimeError, UsageError
+from geniex_catalogue.gguf import GGUFHeader
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_catalogue.sizes import size_text
 from geniex_runtimes import compute, memory
@@ -73,9 +74,8 @@ def plan(
     """
     if wish.context_length is not None and wish.context_length < 1:
         raise UsageError(f"a context of {wish.context_length} tokens is not possible")
-    role = model.header.role if model.header is not None else "model"
-    if role in _NOT_FOR_CHAT:
-        raise NoRuntimeError(model.name, [_NOT_FOR_CHAT[role]])
+    if model.header is not None:
+        require_chat(model.name, model.header)
     runtimes, refusals = _runtimes(model, availability, wish)
     if not runtimes:
         raise NoRuntimeError(model.name, refusals)
@@ -104,6 +104,12 @@ def plan(
     if not choice.free:
         would_do = would_do or "leave `--compute` out, and geniex chooses what fits"
     raise NoRuntimeError(model.name, refusals, hint=would_do)
+
+
+def require_chat(name: str, header: GGUFHeader) -> None:
+    """Raise NoRuntimeError for a file that no runtime can chat with, by its header."""
+    if header.role in _NOT_FOR_CHAT:
+        raise NoRuntimeError(name, [_NOT_FOR_CHAT[header.role]])
 
 
 def with_draft(plan: Plan, draft: ResolvedModel) -> Plan:

@@ -10,6 +10,7 @@ import pytest
 
 from geniex_runtimes.fake import FakeRuntime
 from tests.cliharness import Cli
+from tests.ggufwriter import build, entry, tensor
 from tests.hubserver import COMMIT, Fault, HubServer
 
 Install = Callable[[FakeRuntime], FakeRuntime]
@@ -34,6 +35,28 @@ def damaged(data_dir: Path) -> str:
     (folder / "geniex.json").write_text('{"Name": "org/bro')
     (folder / "model.gguf").write_bytes(b"GGUF")
     return "org/broken"
+
+
+UNFIT: dict[str, tuple[str, str]] = {
+    "embedding": ("bert", "vectors and no text"),
+    "draft": ("gemma4-assistant", "is a draft"),
+}
+
+
+@pytest.mark.parametrize(("architecture", "reason"), UNFIT.values(), ids=UNFIT)
+def test_what_cannot_chat_is_refused_before_its_bytes_come(
+    cli: Cli, hub: HubServer, data_dir: Path, architecture: str, reason: str
+) -> None:
+    shape = (1_000_000,)
+    facts = [entry("general.architecture", architecture)]
+    data = build(facts, [tensor("token_embd.weight", shape)], 4_000_000)
+    hub.add("org/vectors", {"m-Q8_0.gguf": data})
+    result = cli("infer", "org/vectors", "-p", "hi")
+    assert result.code == 1
+    assert reason in result.err
+    assert hub.served < 2_000_000
+    assert not (data_dir / "models").exists()
+    assert cli("pull", "org/vectors").code == 0
 
 
 class TestPull:
