@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -159,7 +160,7 @@ def _inspect_manifest(
         problems.append(f"not fully downloaded: {', '.join(partial)}")
     elif staged:
         problems.append("a pull did not finish")
-    elsewhere = sum(record.size for record in manifest.files() if record.place)
+    elsewhere = sum(record.size for record in manifest.files() if _is_elsewhere(folder, record))
     return StoredModel(
         ref,
         folder,
@@ -188,10 +189,14 @@ def _staged_labels(folder: Path) -> tuple[str, ...]:
 
 
 def problem(folder: Path, record: FileRecord) -> str | None:
-    """What is wrong with a file that should be there; None when it is as it should be."""
+    """What is wrong with a file that should be there; None when it is as it should be.
+
+    The file itself may be a link that leads anywhere: only the user makes those (zips and imports
+    bring none), to keep a big file on another disk. Its folder must be in the model's.
+    """
     path = place_of(folder, record)
     try:
-        if record.place is None and not path.resolve().is_relative_to(folder.resolve()):
+        if record.place is None and not path.parent.resolve().is_relative_to(folder.resolve()):
             return f"`{record.name}` leads out of the model's folder"
         size = path.stat().st_size
         is_file = path.is_file()
@@ -208,12 +213,17 @@ def problem(folder: Path, record: FileRecord) -> str | None:
     return None
 
 
+def _is_elsewhere(folder: Path, record: FileRecord) -> bool:
+    return record.place is not None or place_of(folder, record).is_symlink()
+
+
 def size_of(folder: Path) -> int:
-    """Bytes of the files in a model's folder besides lock and manifest; links are not followed."""
+    """Bytes of the files in a model's folder besides lock and manifest; links count nothing."""
     total = 0
     for base, _, names in os.walk(folder):
         for name in names:
             if name not in (LOCK, HOLDER, MANIFEST):
                 with suppress(FileNotFoundError):
-                    total += Path(base, name).lstat().st_size
+                    found = Path(base, name).lstat()
+                    total += 0 if stat.S_ISLNK(found.st_mode) else found.st_size
     return total
