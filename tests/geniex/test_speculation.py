@@ -21,7 +21,6 @@ from geniex_catalogue.names import ModelRef
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, resolve
 from geniex_catalogue.store import Store
 from geniex_runtimes.contract import SPEC_FALLBACK, SpeculativeOptions
-from geniex_runtimes.llama_cpp.speculative import setup
 from tests.ggufwriter import build, entry, small, tensor
 
 DRAFT = "geniex/tiny-chat-draft:Q8_0"
@@ -198,9 +197,6 @@ class TestAsked:
     def test_a_name_at_fault_is_an_error(self, store: Store) -> None:
         with pytest.raises(GenieXError, match=r'resolve draft model "org/none": .*not found'):
             decided(read_wish("draft-mtp", "org/none"), target("tiny", store), store)
-
-    def test_the_text_is_that_of_the_runtime(self) -> None:
-        assert setup.FALLBACK == SPEC_FALLBACK
 
 
 class TestAuto:

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 
 from geniex_catalogue.errors import GenieXError, SpeculativeError
 from geniex_catalogue.resolver import ResolvedModel
-from geniex_runtimes.contract import LoadOptions, SpeculativeOptions
+from geniex_runtimes.contract import SPEC_FALLBACK, LoadOptions, SpeculativeOptions
 from geniex_runtimes.llama_cpp import trial
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.speculative import pair
 from geniex_runtimes.llama_cpp.speculative.controller import Controller
 from geniex_runtimes.llama_cpp.speculative.drafter import Drafter
+from geniex_runtimes.llama_cpp.speculative.exactness import exact_rows
 from geniex_runtimes.llama_cpp.speculative.measure import measure
 from geniex_runtimes.llama_cpp.speculative.model_drafter import Mode, ModelDrafter
 from geniex_runtimes.llama_cpp.speculative.ngram import NgramMapK, NgramSimple
@@ -23,7 +24,6 @@ from geniex_runtimes.llama_cpp.weights import Weights
 
 log = logging.getLogger("geniex.llama_cpp")
 
-FALLBACK = "speculative decoding setup failed; falling back to plain decoding"
 NGRAMS: dict[str, Callable[[], Drafter]] = {
     kind.name: kind for kind in (NgramSimple, NgramMapK, NgramMod)
 }
@@ -100,8 +100,8 @@ def _fallen(
 ) -> Wanted:
     if wanted.require:
         raise reason
-    log.warning("%s: %s", FALLBACK, reason.message)
-    return Wanted(SpeculativeOptions(), None, (*warnings, f"{FALLBACK}: {reason.message}"))
+    log.warning("%s: %s", SPEC_FALLBACK, reason.message)
+    return Wanted(SpeculativeOptions(), None, (*warnings, f"{SPEC_FALLBACK}: {reason.message}"))
 
 
 class Speculation:
@@ -162,9 +162,32 @@ class Speculation:
             drafters.append(model)
         drafter = drafters[0] if len(drafters) == 1 else DrafterSequence(drafters)
         self._drafter = drafter
+        if options.on_cpu:
+            n_max = self._exact_length(library, weights.vocab.size, n_max)
         token = max(weights.vocab.bos, 0)
         costs = measure(library, self.context, drafter, n_max, token)
         self.speculator = Speculator(drafter, Controller(costs, n_max), context)
+
+    def _exact_length(self, library: Library, vocab_size: int, n_max: int) -> int:
+        """The longest draft, up to `n_max`, that is verified with plain decoding's numbers.
+
+        Where not even one is, as with float weights, drafts stay as long as asked and it is said.
+        """
+        exact = exact_rows(library, self.context, vocab_size, n_max + 1) - 1
+        if exact == n_max:
+            return n_max
+        if exact:
+            said = f"drafts are at most {exact} tokens long: of these weights, more rows at once"
+            said += " would round differently from one"
+        else:
+            said = "these weights round differently when several tokens are checked at once: an"
+            said += " answer may differ from plain decoding where two tokens are nearly equal"
+        self.wanted = replace(
+            self.wanted,
+            options=replace(self.wanted.options, n_max=exact or n_max),
+            warnings=(*self.wanted.warnings, said),
+        )
+        return exact or n_max
 
     def _model_drafter(
         self,

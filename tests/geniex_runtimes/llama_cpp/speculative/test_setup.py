@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from geniex_catalogue.errors import SpeculativeError
-from geniex_runtimes.contract import LoadOptions, SpeculativeOptions
+from geniex_runtimes.contract import SPEC_FALLBACK, LoadOptions, SpeculativeOptions
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
-from geniex_runtimes.llama_cpp.speculative.setup import FALLBACK
+from geniex_runtimes.llama_cpp.speculative import setup
 from tests.geniex_runtimes.llama_cpp.answers import answer, resolved, turn
 
 OWL = turn("Tell me about the owl.")
@@ -85,8 +85,8 @@ def test_what_does_not_fit_falls_back_and_says_why(
     ):
         assert model.info.speculation == ()
         (warning,) = model.info.warnings
-        assert warning.startswith(FALLBACK) and reason in warning
-        assert any(line.message.startswith(FALLBACK) for line in caplog.records)
+        assert warning.startswith(SPEC_FALLBACK) and reason in warning
+        assert any(line.message.startswith(SPEC_FALLBACK) for line in caplog.records)
         result = answer(model, OWL)
         assert result.text and result.done.profile.spec_state is None
     with pytest.raises(SpeculativeError, match=reason):
@@ -112,3 +112,15 @@ def test_models_with_drafts_load_and_free(tiny_chat: Path, tiny_chat_draft: Path
         with load_with(tiny_chat, tiny_chat_draft, "draft-mtp") as model:
             answer(model, OWL)
     assert psutil.Process().memory_info().rss - before < 30e6
+
+
+def test_drafts_are_as_long_as_the_weights_are_exact(
+    tiny_chat: Path, tiny_chat_draft: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with load_with(tiny_chat, tiny_chat_draft, "draft-mtp", n_max=6) as model:
+        assert not model.info.warnings, "Q8_0 is exact"
+    for rows, length, said in ((3, 2, "at most 2 tokens"), (1, 6, "nearly equal")):
+        monkeypatch.setattr(setup, "exact_rows", lambda *_, rows=rows: rows)
+        with load_with(tiny_chat, tiny_chat_draft, "draft-mtp", n_max=6) as model:
+            assert said in model.info.warnings[0]
+            assert len(answer(model, OWL).done.profile.accepted_at) == length
