@@ -23,9 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from geniex_catalogue.errors import StoreError, UsageError
+from geniex_catalogue.regular import read_regular
 
 DEFAULT_MODEL = "geniex/tiny-chat:Q8_0"
 LOG_LEVELS = ("none", "error", "warn", "info", "debug", "trace")
+_MAX_BYTES = 1 << 20
 COMPUTE_UNITS = ("cpu", "gpu", "npu", "hybrid")
 
 
@@ -160,7 +162,7 @@ class ConfigFile:
 
     def _text(self) -> str | None:
         try:
-            return self.path.read_text(encoding="utf-8-sig", errors="replace")
+            return read_regular(self.path, _MAX_BYTES).decode("utf-8-sig", errors="replace")
         except FileNotFoundError:
             return None
         except OSError as exc:

@@ -186,3 +186,10 @@ def test_log_levels(tmp_path: Path, level: str, fine: bool) -> None:
     else:
         with pytest.raises(UsageError, match="log level"):
             settings(tmp_path, log=level)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes among files")
+def test_a_pipe_for_the_file_makes_nobody_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(StoreError, match=r"cannot read .*not a regular file"):
+        ConfigFile(tmp_path).read()

@@ -12,7 +12,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from geniex_catalogue import durable
+from geniex_catalogue.regular import read_regular
+
 log = logging.getLogger("geniex.llama_cpp")
+_MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class Record:
     def read(self) -> dict[str, Outcome]:
         """All outcomes; none, with a warning, where the file is damaged."""
         try:
-            outcomes = json.loads(self.path.read_text(encoding="utf-8"))[self.title]
+            outcomes = json.loads(read_regular(self.path, _MAX_BYTES))[self.title]
             return {key: Outcome(**value) for key, value in outcomes.items()}
         except FileNotFoundError:
             return {}
@@ -48,11 +52,9 @@ class Record:
         outcomes = {key: outcome, **{k: o for k, o in self.read().items() if k != key}}
         kept = dict(list(outcomes.items())[: self.kept])
         text = json.dumps({self.title: {k: asdict(o) for k, o in kept.items()}}, indent=2)
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(text + "\n", encoding="utf-8")
-            temporary.replace(self.path)
+            durable.write(self.path, f"{text}\n".encode())
         except OSError as exc:
             return f"not remembered: {exc}"
         return None

@@ -1,5 +1,7 @@
 """The record of outcomes: the newest are kept, and no write loses another's."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -35,5 +37,29 @@ def test_a_damaged_record_is_empty(
     record.path.write_text(text)
     assert record.read() == {}
     assert "is not readable, testing again" in caplog.text
+    record.add("a", Outcome(True))
+    assert record.read() == {"a": Outcome(True)}
+
+
+def test_a_full_disk_leaves_the_record_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Record(tmp_path / "record.json", "pairs", 8)
+    record.add("a", Outcome(True))
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert "No space left" in (record.add("b", Outcome(True)) or "")
+    assert record.read() == {"a": Outcome(True)}
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["record.json"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes among files")
+def test_a_pipe_for_a_record_makes_nobody_wait(tmp_path: Path) -> None:
+    record = Record(tmp_path / "record.json", "pairs", 8)
+    os.mkfifo(record.path)
+    assert record.read() == {}
     record.add("a", Outcome(True))
     assert record.read() == {"a": Outcome(True)}
