@@ -54,7 +54,8 @@ class Store:
             with suppress(ModelRefError):
                 if model := inspect(ModelRef(folder.parent.name, folder.name), folder):
                     found.append(model)
-        return found
+        # an org may have another spelling on disk
+        return sorted(found, key=lambda model: (model.ref.org, model.ref.repo))
 
     def find(self, ref: ModelRef) -> StoredModel | None:
         """The model of that name, whatever its state; None when there is nothing of it."""

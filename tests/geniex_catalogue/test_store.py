@@ -114,6 +114,7 @@ def test_what_is_listed_can_be_called_and_removed(store: Store, folder: str, nam
         found = store.find(ref)
         assert found is not None and found.status == "ready"
         assert found in store.list()
+    assert [model.name for model in store.list()] == sorted(m.name for m in store.list())
     assert store.remove(ModelRef(*name.split("/"))) == 10
     assert not place.exists()
     assert [model.name for model in store.list()] == ["org/repo", "qualcomm/beside"]
