@@ -140,17 +140,21 @@ class Controller:
         step_seconds: float,
         draft_seconds: float,
         rows: int = 0,
+        *,
+        steady: bool = True,
     ) -> None:
         """A slot's step is done: of `proposed` draft tokens `accepted` were taken.
 
         `step_seconds` is all of the batch's step but the drafting, `rows` are those of the whole
-        batch (0: this slot was alone), `draft_seconds` all its drafting. Called once a slot.
+        batch (0: this slot was alone), `draft_seconds` all its drafting. Called once a slot. A step
+        that is not `steady`, as it had other rows than the one before, tells nothing about costs:
+        llama.cpp builds its graph anew for it.
         """
         one = self._slots[slot]
         one.steps += 1
         rows = rows or 1 + proposed
         drafting = draft_seconds * (1 + proposed) / rows
-        if rows == 1 + proposed or (step_seconds, rows) != self._last_step:
+        if steady and (rows == 1 + proposed or (step_seconds, rows) != self._last_step):
             # once a step: all slots of a batch report the same one
             self._last_step = (step_seconds, rows)
             self._off = self._costs.saw_target(rows, step_seconds)

@@ -10,6 +10,8 @@ from geniex_runtimes.llama_cpp.speculative.costs import Costs
 from geniex_runtimes.llama_cpp.speculative.drafter import Ask, Drafter, Rows
 
 _PROMPT = 8  # tokens that the drafter sees before it drafts
+_DEEP = 240
+_TINY = 0.003  # seconds of a decode
 _QUICK = 0.02  # seconds: what is quicker is measured several times, the best counts
 _TIMES = 5
 
@@ -20,17 +22,25 @@ def measure(library: Library, context: Context, drafter: Drafter, n_max: int, to
     `token` fills the rows. Context and drafter are left empty. Raises as their calls do.
     """
     batch = Batch(library, BATCH_ROWS)
+    position = 0
 
-    def verify(count: int) -> float:
-        context.clear()
+    def decode(count: int) -> float:
+        nonlocal position
+        if position + count > context.length:
+            context.clear()
+            position = 0
         batch.clear()
-        batch.add(0, 0, [token] * count, all_logits=True)
+        batch.add(0, position, [token] * count, all_logits=count <= n_max + 1)
         started = time.perf_counter()
         context.decode(batch)
+        position += count
         return time.perf_counter() - started
 
+    context.clear()
     most_rows = min(n_max + 1, context.length)
-    rows = [_best(verify, count) for count in range(1, most_rows + 1)]
+    if _best(decode, 1) < _TINY and context.length >= 2 * _DEEP:
+        decode(_DEEP)  # where a model is this small, what is in the context counts
+    rows = [_best(decode, count) for count in range(1, most_rows + 1)]
     drafts = [0.0] * n_max
     known = [token] * min(_PROMPT, context.length - n_max - 1)
     if known:

@@ -23,6 +23,10 @@ class Speculator:
         self._controller = controller
         self._context = context
         self._rows: Sequence[Rows] = ()
+        self._rows_before = 0
+        # (slot, proposed, accepted) of the last step, told once it is known how long it took
+        self._reports: list[tuple[int, int, int]] = []
+        self._started = 0.0
         self._resting: dict[int, int] = {}  # slots, and for how many steps they stay plain
         self._chosen: set[int] = set()  # slots that this turn's step was chosen for
         self._drafted = 0.0
@@ -34,6 +38,7 @@ class Speculator:
         """A task starts; return how many of the `kept` tokens the drafter can do with."""
         wanted = task.speculative
         self._resting.pop(slot.index, None)
+        self._reports = [report for report in self._reports if report[0] != slot.index]
         if wanted.types:
             task.tally.state = "on"
             self._controller.begin(
@@ -44,6 +49,8 @@ class Speculator:
     def propose(self, slots: Sequence[Slot], length: int) -> None:
         """Set the drafts of slots that are answering, in a context of `length` tokens per slot."""
         started = time.perf_counter()
+        self._report(started - self._started)
+        self._started = started
         asking: list[tuple[Slot, int]] = []
         asks: list[Ask] = []
         self._chosen.clear()
@@ -80,27 +87,40 @@ class Speculator:
         if slot.index not in self._chosen:
             return
         proposed = len(slot.draft)
-        self._controller.record(
-            slot.index,
-            proposed,
-            accepted,
-            self._verify_seconds,
-            self._draft_seconds,
-            sum(len(one.tokens) for one in self._rows),
-        )
-        if not proposed:
-            self._resting[slot.index] = self._controller.rest(slot.index)
+        self._reports.append((slot.index, proposed, accepted))
+        if proposed:
+            task.tally.count(proposed, accepted)
+            task.tally.draft_time += self._draft_seconds
+            task.tally.verify_time += self._verify_seconds
+            verified = next(one for one in self._rows if one.slot == slot.index)
+            self._drafter.accept(slot.index, verified, accepted)
+
+    def _report(self, seconds: float) -> None:
+        """Tell the controller of the last turn, which took so long in all."""
+        if not self._reports:
+            self._rows_before = 0
             return
-        task.tally.count(proposed, accepted)
-        task.tally.draft_time += self._draft_seconds
-        task.tally.verify_time += self._verify_seconds
-        verified = next(one for one in self._rows if one.slot == slot.index)
-        self._drafter.accept(slot.index, verified, accepted)
+        rows = sum(len(one.tokens) for one in self._rows)
+        steady, self._rows_before = rows == self._rows_before, rows
+        for slot, proposed, accepted in self._reports:
+            self._controller.record(
+                slot,
+                proposed,
+                accepted,
+                seconds - self._draft_seconds,
+                self._draft_seconds,
+                rows,
+                steady=steady,
+            )
+            if not proposed:
+                self._resting[slot] = self._controller.rest(slot)
+        self._reports.clear()
 
     def finish(self, slot: Slot, task: Task) -> None:
         """A task ends: note whether it speculated to the end, and log a change once."""
         if not task.speculative.types:
             return
+        self._reports = [report for report in self._reports if report[0] != slot.index]
         task.tally.state, task.tally.reason = self._controller.state(slot.index)
         if task.tally.state != self._told:
             self._told = task.tally.state
