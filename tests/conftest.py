@@ -1,5 +1,6 @@
 """What every test may use: a clean environment, the built-in model, the real instruct models."""
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,6 +74,19 @@ def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, str(home))
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "LOCALAPPDATA", "APPDATA"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def clean_logging() -> Iterator[None]:
+    """What a command sets up for its log ends with the test."""
+    names = [None, *(name for name in logging.root.manager.loggerDict if name.startswith("geniex"))]
+    before = [
+        (logger, logger.level, logger.handlers[:]) for logger in map(logging.getLogger, names)
+    ]
+    yield
+    for logger, level, handlers in before:
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
 
 
 @pytest.fixture

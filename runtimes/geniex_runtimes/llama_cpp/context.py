@@ -18,12 +18,8 @@ BATCH_ROWS = 512
 CPU_ROWS = 60
 
 
-class OutOfCellsError(GenerationError):
-    """Raised when no KV cells are free for a batch; the context stays usable."""
-
-
-class AbortedError(GenerationError):
-    """Raised when a decode was stopped by `abort`; the context stays usable."""
+class AbortedError(Exception):
+    """Raised when a decode was stopped by `abort`; never leaves the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +94,12 @@ class Context:
         self.needs_saving = int(api.llama_n_rs_seq(handle)) < options.rollback
 
     def decode(self, batch: Batch) -> None:
-        """Evaluate a batch. Raises OutOfCellsError, AbortedError or GenerationError."""
+        """Evaluate a batch. Raises AbortedError or GenerationError; the context stays usable."""
         code = self._library.decode(self.handle, batch.finish())
         if code == 0:
             return
         if code == 1:
-            raise OutOfCellsError("the context has no room for this batch")
+            raise GenerationError("the context has no room for this batch")
         if code == 2:
             raise AbortedError("the evaluation was stopped")
         raise GenerationError(

@@ -19,7 +19,6 @@ from geniex_runtimes.llama_cpp.context import (
     BATCH_ROWS,
     AbortedError,
     Context,
-    OutOfCellsError,
 )
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.slot import Slot, Task
@@ -193,7 +192,7 @@ class Engine:
         except AbortedError:
             self._recover()
             return
-        except (OutOfCellsError, GenerationError) as exc:
+        except GenerationError as exc:
             for slot in self._slots:
                 if slot.task is not None:
                     slot.task.fail(exc)
@@ -304,8 +303,8 @@ class Engine:
                     self._batch.add(slot.index, start, slot.tokens[start:], all_logits=False)
                     self._context.decode(self._batch)
                     continue
-            except GenerationError as exc:
-                log.warning("a slot's state is lost: %s", exc.message)
+            except (AbortedError, GenerationError) as exc:
+                log.warning("a slot's state is lost: %s", exc)
             self._context.keep(slot.index, 0)
             slot.tokens = []
             if slot.task is not None:
