@@ -18,7 +18,7 @@ from geniex.config import read_settings
 from geniex.session import Answer, AnswerEvents, AnswerOptions, OpenModel, open_model
 from geniex.speculation_wish import read_wish
 from geniex_catalogue.entries import catalogue
-from geniex_catalogue.errors import UsageError
+from geniex_catalogue.errors import GenerationError, UsageError
 from geniex_catalogue.names import parse
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
@@ -96,11 +96,17 @@ class Model:
         think: bool | None = None,
         **sampling: Unpack[Sampling],
     ) -> Iterator[str]:
-        """The content of `chat`, piece by piece; closing the iterator stops the answer."""
+        """The content of `chat`, piece by piece; closing the iterator stops the answer.
+
+        Raises GenerationError when the model is closed before the answer has ended.
+        """
         with closing(self._start(messages, max_tokens, stop, think, sampling)) as events:
             for event in events:
-                if isinstance(event, Part) and event.kind == "content":
-                    yield event.text
+                if isinstance(event, Part):
+                    if event.kind == "content":
+                        yield event.text
+                elif event.finish_reason == "cancelled":
+                    raise GenerationError("the model was closed while it answered")
 
     def _start(
         self,

@@ -44,6 +44,9 @@ def read_wish(
     is none: before a target of many gigabytes is fetched in vain.
     """
     draft = draft_model
+    for word, value in (("spec_type", spec_type), ("draft_model", draft)):
+        if not isinstance(value, str | None):
+            raise UsageError(f"`{word}` takes a text, not {value!r}")
     if spec_type is None:
         _refuse_words_without_type(
             {

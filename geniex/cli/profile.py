@@ -20,7 +20,7 @@ def block(profile: Profile) -> str:
         f"decode speed:   {profile.decode_speed:f} tok/s",
         f"stop reason:    {profile.stop_reason}",
     ]
-    if profile.spec_state in ("reduced", "off"):
+    if profile.spec_state in ("reduced", "off") or profile.spec_reason:
         why = f", {one_line(profile.spec_reason)}" if profile.spec_reason else ""
         lines.append(f"speculation:    {profile.spec_state}{why}")
     if profile.draft_proposed > 0:

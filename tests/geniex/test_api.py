@@ -165,3 +165,25 @@ def test_the_names_are_there_and_load_late() -> None:
         [sys.executable, "-c", script], capture_output=True, env=environment(), check=True
     )
     assert done.stdout.strip() == b"1"
+
+
+def test_a_stream_whose_model_is_closed_does_not_end_as_if_it_were_whole(tmp_path: Path) -> None:
+    model = geniex.load("tiny", data_dir=tmp_path)
+    stream = model.stream("Spell.", temperature=0, grammar="root ::= [a-z] root")  # never ends
+    next(stream)
+    model.close()
+    with pytest.raises(geniex.GenieXError, match="closed"):
+        list(stream)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"spec_type": 5}, id="spec-type-number"),
+        pytest.param({"spec_type": ["auto"]}, id="spec-type-list"),
+        pytest.param({"spec_type": "draft-mtp", "draft_model": 5}, id="draft-number"),
+    ],
+)
+def test_words_on_speculation_that_are_no_text(tmp_path: Path, options: dict[str, object]) -> None:
+    with pytest.raises(geniex.GenieXError, match="takes a text"):
+        geniex.load(**{"data_dir": tmp_path, "name": "tiny", **options})  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ _WORTH_REUSING = 16
 class Tally:
     """What speculation did for one task; times in seconds. `state` None: there was none."""
 
+    asked: bool = False
     steps: int = 0
     proposed: int = 0
     accepted: int = 0

@@ -188,8 +188,9 @@ class Controller:
                 f"{_text(speeds[one.best])} against {_text(speeds[one.most])} tokens per second"
             )
         drafting = max(speeds[one.least :], default=0.0)
+        better = "faster" if drafting < speeds[0] else "about as fast"
         return "off", (
-            f"plain decoding is faster here: {_text(speeds[0])} against {_text(drafting)} "
+            f"plain decoding is {better} here: {_text(speeds[0])} against {_text(drafting)} "
             "tokens per second"
         )
 

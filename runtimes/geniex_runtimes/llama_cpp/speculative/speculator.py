@@ -69,6 +69,7 @@ class Speculator:
             if n_max > 0:
                 p_min = task.speculative.p_min
                 asks.append(Ask(slot.index, slot.tokens, slot.last, n_max, p_min))
+                task.tally.asked = True
                 asking.append((slot, task.speculative.n_min))
         if asks:
             for (slot, least), draft in zip(asking, self._drafter.draft(asks), strict=True):
@@ -122,6 +123,8 @@ class Speculator:
             return
         self._reports = [report for report in self._reports if report[0] != slot.index]
         task.tally.state, task.tally.reason = self._controller.state(slot.index)
+        if task.tally.asked and not task.tally.proposed:
+            task.tally.state, task.tally.reason = "on", "no draft was proposed in this answer"
         if task.tally.state != self._told:
             self._told = task.tally.state
             log.info("speculation is %s %s", task.tally.state, task.tally.reason)

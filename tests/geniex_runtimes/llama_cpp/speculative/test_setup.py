@@ -124,3 +124,10 @@ def test_drafts_are_as_long_as_the_weights_are_exact(
         with load_with(tiny_chat, tiny_chat_draft, "draft-mtp", n_max=6) as model:
             assert said in model.info.warnings[0]
             assert len(answer(model, OWL).done.profile.accepted_at) == length
+
+
+def test_an_answer_without_anything_to_draft_says_so(tiny_chat: Path) -> None:
+    with load_with(tiny_chat, None, "ngram-simple", adapt=False) as model:
+        profile = answer(model, OWL).done.profile
+    assert (profile.draft_proposed, profile.spec_state) == (0, "on")
+    assert profile.spec_reason == "no draft was proposed in this answer"
