@@ -367,12 +367,11 @@ def test_a_process_that_is_stopped_leaves_a_part_to_go_on_from(
     hub: HubServer, store: Store, sent: signal.Signals, stalled: bool
 ) -> None:
     data = large(hub)
-    if stalled:
-        hub.faults["cdn"] = [Fault(), Fault(stall=3_000_000)]
-    else:
-        hub.pace = 4_000_000
+    hub.pace = 4_000_000
     with child(store, "org/large") as process:
         wait_for(store, 2_000_000)
+        if stalled:
+            hub.pace = 30_000  # two seconds to the next piece
         begin = time.monotonic()
         process.send_signal(sent)
         process.wait(10)
