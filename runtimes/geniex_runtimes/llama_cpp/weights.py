@@ -65,7 +65,6 @@ class Weights:
         self.rolls_back = not (
             api.llama_model_is_recurrent(handle) or api.llama_model_is_hybrid(handle)
         )
-        self.size = int(api.llama_model_size(handle))
         self.hidden_size = int(api.llama_model_n_embd_out(handle))
         self.heads = int(api.llama_model_n_layer_nextn(handle))
 
