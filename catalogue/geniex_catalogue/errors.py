@@ -4,7 +4,8 @@ GenieXError
 ├── UsageError                   a flag, field or config key that cannot be honoured
 ├── ModelRefError                a name that is not a name
 ├── ModelNotFoundError           nothing of that name (with suggestions)
-│   └── ModelPathError           a path with no file, or a folder with no model
+│   ├── ModelPathError           a path with no file, or a folder with no model
+│   └── DraftNotFoundError       a draft that is named and not here
 ├── PrecisionNotFoundError       the model is there, this precision is not
 ├── AmbiguousModelError          several files answer to the name
 ├── CatalogueError               the curated entries are faulty (every fault at once)
@@ -22,6 +23,10 @@ GenieXError
 ├── NoRuntimeError               no runtime fits (with every refusal)
 ├── RuntimeNotInstalledError     the runtime's package is missing
 ├── LoadError                    a model that does not load
+│   └── LoadCancelledError       nobody waits for it any more
+├── MemoryBudgetError            a model larger than all the memory there may be
+├── ServerBusyError              no room for one more request now, or the server ends
+├── AddressError                 an address that cannot be listened at
 ├── ContextLengthError           a prompt longer than the context
 ├── TemplateError                the model's chat template refused the messages
 └── GenerationError              decoding failed
@@ -73,6 +78,17 @@ class ModelPathError(ModelNotFoundError):
     def __init__(self, path: str, *, problem: str | None = None, hint: str | None = None) -> None:
         super().__init__(path, hint=hint or "check the path, or give a name like `org/repo`")
         self.message = problem or f"file `{path}` does not exist"
+        self.args = (self.message,)
+
+
+class DraftNotFoundError(ModelNotFoundError):
+    """Raised when the draft that was asked for is not here; nothing is pulled for it."""
+
+    def __init__(
+        self, name: str, suggestions: Sequence[str] = (), *, hint: str | None = None
+    ) -> None:
+        super().__init__(name, suggestions, hint=hint or f"run `geniex pull {name}` first")
+        self.message = f"draft model `{name}` not found"
         self.args = (self.message,)
 
 
@@ -212,6 +228,36 @@ class RuntimeNotInstalledError(GenieXError):
 
 class LoadError(GenieXError):
     """Raised when a model does not load."""
+
+
+class LoadCancelledError(LoadError):
+    """Raised when a load was given up, since nobody waits for the model any more."""
+
+
+class MemoryBudgetError(GenieXError):
+    """Raised when a model can never fit; `needed` and `budget` are bytes."""
+
+    def __init__(self, model: str, needed: int, budget: int, *, hint: str | None = None) -> None:
+        super().__init__(
+            f"`{model}` needs {size_text(needed)} of memory ({needed} bytes); "
+            f"models may take {size_text(budget)} ({budget} bytes)",
+            hint=hint or "choose a smaller precision, or a shorter `nctx`",
+        )
+        self.model = model
+        self.needed = needed
+        self.budget = budget
+
+
+class ServerBusyError(GenieXError):
+    """Raised when a request cannot be taken now; `retry_after` is seconds until it may be."""
+
+    def __init__(self, message: str, *, retry_after: float = 1.0, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
+
+
+class AddressError(GenieXError):
+    """Raised for an address that cannot be listened at."""
 
 
 class SpeculativeError(GenieXError):
