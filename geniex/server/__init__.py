@@ -1,0 +1,1 @@
+"""The server: an OpenAI-compatible face over HTTP."""
