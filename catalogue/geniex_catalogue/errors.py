@@ -260,49 +260,6 @@ class AddressError(GenieXError):
     """Raised for an address that cannot be listened at."""
 
 
-class MemoryBudgetError(LoadError):
-    """Raised when a model can never fit; `needed` and `budget` are bytes, `held` those in use.
-
-    `held` counts only what is not to be given up for it (pinned models).
-    """
-
-    def __init__(self, model: str, needed: int, budget: int, held: int = 0) -> None:
-        beside = f", of which pinned models hold {size_text(held)}" if held else ""
-        super().__init__(
-            f"`{model}` needs about {size_text(needed)}; models may take {size_text(budget)} "
-            f"here{beside}",
-            hint="choose a smaller model or precision, or a shorter context with `nctx`",
-        )
-        self.model = model
-        self.needed = needed
-        self.budget = budget
-        self.held = held
-
-
-class DraftNotFoundError(GenieXError):
-    """Raised when the draft that a request names is not here; the server never downloads."""
-
-    def __init__(self, name: str, *, problem: str | None = None, hint: str | None = None) -> None:
-        super().__init__(problem or f"draft model `{name}` not found", hint=hint)
-        self.name = name
-
-
-class ServerBusyError(GenieXError):
-    """Raised when nothing is free for a request; `retry_after` is seconds."""
-
-    def __init__(self, message: str, *, retry_after: float = 1.0, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.retry_after = retry_after
-
-
-class CancelledLoadError(GenieXError):
-    """Raised when a request is gone before its model was there; `model` is its name."""
-
-    def __init__(self, model: str) -> None:
-        super().__init__(f"nobody waits for `{model}` any more")
-        self.model = model
-
-
 class SpeculativeError(GenieXError):
     """Raised when speculation cannot be set up, where it was required."""
 

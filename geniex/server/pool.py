@@ -24,7 +24,7 @@ class Lease:
     model: OpenModel
     name: str
 
-    def close(self, keep_alive: float | None | Unset = UNSET) -> None:
+    def close(self, keep_alive: float | Unset | None = UNSET) -> None:
         """Give the model back; a second call does nothing.
 
         `keep_alive` is how many seconds it stays when idle (None or negative: for ever).
