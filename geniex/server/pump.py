@@ -1,0 +1,234 @@
+"""From a blocking generation on a thread to the event loop, and back with the news of a cancel.
+
+A `Work` is a generator function that runs on a thread of its own: it takes a lease, answers, and
+gives its events; its `with` blocks end on that thread, however it ends. The event loop gets what
+is ready in one hop, as a list.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+
+from starlette.requests import ClientDisconnect, Request
+
+from geniex.session import OpenModel
+
+if TYPE_CHECKING:
+    from geniex.server.pool import ModelWish, Pool
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# seconds that a stream waits for its first event, so that an error can still be a status; a
+# request that takes longer to load or prefill begins to stream, with pings
+PATIENCE = 10.0
+
+
+class Closes(Protocol):
+    """What can be cancelled from another thread, such as `AnswerEvents`."""
+
+    def close(self) -> None:
+        """Cancel what is still running."""
+        ...
+
+
+class Job:
+    """What a work on its thread knows of its client; `gone` is set when nobody waits any more."""
+
+    def __init__(self) -> None:
+        self.gone = threading.Event()
+        self._lock = threading.Lock()
+        self._running: Closes | None = None
+
+    def closes(self, events: Closes) -> None:
+        """Have `events` closed when the client goes; at once, where it has gone."""
+        with self._lock:
+            self._running = events
+        if self.gone.is_set():
+            events.close()
+
+    def cancel(self) -> None:
+        """Tell that nobody waits any more, and close what runs. From any thread, never blocks."""
+        self.gone.set()
+        with self._lock:
+            running = self._running
+        if running is not None:
+            running.close()
+
+
+Work: TypeAlias = Callable[[Job], Iterator[T]]
+
+
+def leased(
+    pool: "Pool",
+    wish: "ModelWish",
+    keep_alive: Any,
+    use: Callable[[Job, OpenModel], Iterator[T]],
+) -> Work[T]:
+    """The work of using a model from the pool; `keep_alive` as `Lease.close` takes it.
+
+    It waits for its turn and gives that up when the client goes. Raises what `Pool.acquire` and
+    `use` raise.
+    """
+
+    def work(job: Job) -> Iterator[T]:
+        lease = pool.acquire(wish, job.gone)
+        try:
+            yield from use(job, lease.model)
+        finally:
+            lease.close(keep_alive)
+
+    return work
+
+
+class _Channel(Generic[T]):
+    """Items from a thread to the event loop: as many as are ready in one hop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ready = asyncio.Event()
+        self._lock = threading.Lock()
+        self._items: list[T] = []
+        self._ended = False
+        self._error: BaseException | None = None
+
+    def put(self, item: T) -> None:
+        with self._lock:
+            self._items.append(item)
+            first = len(self._items) == 1
+        if first:  # else the loop has been told and has not looked yet
+            self._wake()
+
+    def end(self, error: BaseException | None) -> None:
+        with self._lock:
+            self._ended, self._error = True, error
+        self._wake()
+
+    def _wake(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._ready.set)
+        except RuntimeError:
+            return  # the loop is closed: nobody listens
+
+    async def take(self) -> list[T]:
+        """What is ready, waiting for it; empty at the end. Raises what ended the work."""
+        while True:
+            await self._ready.wait()
+            self._ready.clear()
+            with self._lock:
+                items, self._items = self._items, []
+                ended, error = self._ended, self._error
+            if ended:
+                self._ready.set()
+            if items:
+                return items
+            if error is not None:
+                raise error
+            if ended:
+                return []
+
+
+async def pump(work: Work[T]) -> AsyncGenerator[list[T], None]:
+    """Run a work on a thread and give its items as they come, those that are ready together.
+
+    Closing the generator, or cancelling who waits for it, cancels the work; it does not wait for
+    the thread. Raises what the work raises, after its items.
+    """
+    channel: _Channel[T] = _Channel()
+    job = Job()
+    thread = threading.Thread(
+        target=_run, args=(work, job, channel), name="geniex-answer", daemon=True
+    )
+    thread.start()
+    try:
+        while items := await channel.take():
+            yield items
+    finally:
+        job.cancel()
+
+
+def _run(work: Work[T], job: Job, channel: _Channel[T]) -> None:
+    error: BaseException | None = None
+    try:
+        with closing(_generator(work, job)) as items:
+            for item in items:
+                channel.put(item)
+                if job.gone.is_set():
+                    break
+    except BaseException as exc:
+        error = exc
+    channel.end(error)
+
+
+def _generator(work: Work[T], job: Job) -> Any:
+    """The work's iterator, as one that can be closed."""
+    yield from work(job)
+
+
+async def collect(work: Work[T], request: Request) -> list[T]:
+    """All items of a work. Raises what it raises, and ClientDisconnect when the client goes."""
+
+    async def everything() -> list[T]:
+        collected: list[T] = []
+        async for items in pump(work):
+            collected += items
+        return collected
+
+    return await while_connected(everything(), request)
+
+
+async def while_connected(coroutine: Coroutine[Any, Any, R], request: Request) -> R:
+    """Await, but give up when the client goes: cancel it and raise ClientDisconnect."""
+    task = asyncio.ensure_future(coroutine)
+    gone = asyncio.ensure_future(_until_gone(request))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect
+        return task.result()
+    finally:
+        gone.cancel()
+        task.cancel()
+
+
+async def _until_gone(request: Request) -> None:
+    """Return once the client has closed the connection; its body has been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def begun(
+    chunks: AsyncGenerator[bytes, None], request: Request, patience: float = PATIENCE
+) -> AsyncIterator[bytes]:
+    """Wait for the first chunk, and give all of them.
+
+    What is raised before the first one is raised here, where it can become a status; after
+    `patience` seconds it is raised in the stream. Raises ClientDisconnect.
+    """
+    first = asyncio.ensure_future(anext(chunks, b""))
+    try:
+        await while_connected(_settled(first, patience), request)
+    except BaseException:
+        first.cancel()
+        raise
+    if first.done():
+        first.result()
+    return _rest(first, chunks)
+
+
+async def _settled(task: "asyncio.Task[bytes]", seconds: float) -> None:
+    await asyncio.wait((task,), timeout=seconds)
+
+
+async def _rest(
+    first: "asyncio.Task[bytes]", chunks: AsyncGenerator[bytes, None]
+) -> AsyncIterator[bytes]:
+    try:
+        yield await first
+        async for chunk in chunks:
+            yield chunk
+    finally:
+        first.cancel()
+        await chunks.aclose()
