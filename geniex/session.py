@@ -4,14 +4,16 @@
 generates and splits reasoning from content.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Self
 
 from geniex import limits
+from geniex.answering import Answer, AnswerEnd, AnswerEvents, AnswerOptions, AnswerPart
 from geniex.chat.messages import Message
 from geniex.chat.reasoning import Part, split_events
 from geniex.chat.template import ChatTemplate
+from geniex.chat.tools import ToolCallPart
 from geniex.config import Settings
 from geniex.speculation import PLAIN, FindDraft, Speculation, decide
 from geniex.speculation_wish import NO_WISH, SpeculationWish
@@ -21,7 +23,6 @@ from geniex_catalogue.store import Store
 from geniex_runtimes import dispatcher, registry
 from geniex_runtimes.contract import (
     Done,
-    FinishReason,
     Generation,
     GenerationRequest,
     HardwareProfile,
@@ -29,71 +30,29 @@ from geniex_runtimes.contract import (
     LoadOptions,
     Plan,
     ProbeResult,
-    Profile,
     PromptPiece,
-    SamplingOptions,
-    SpeculativeOptions,
     TextEvent,
     Wish,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class AnswerOptions:
-    """How to answer; see SamplingOptions and GenerationRequest.
-
-    `think` None is as the model does, `speculative` None as it was loaded.
-    """
-
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)
-    max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
-    think: bool | None = None
-    reuse_prefix: bool = True
-    speculative: SpeculativeOptions | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A whole answer: what was said, what was thought, how it ended and what it took."""
-
-    content: str
-    reasoning: str
-    finish_reason: FinishReason
-    profile: Profile
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return self.content
-
-
-class AnswerEvents:
-    """A running answer: iterate for its parts, then one Answer; close it to cancel."""
-
-    def __init__(
-        self, generation: Generation, parts: Iterable[Part | Done], notes: tuple[str, ...]
-    ) -> None:
-        self._generation = generation
-        self._events = _with_answer(parts, notes)
-
-    def __iter__(self) -> Iterator[Part | Answer]:
-        return self._events
-
-    def close(self) -> None:
-        """Cancel what is still running; nothing happens after the end."""
-        self._generation.close()
-
-
-def _with_answer(parts: Iterable[Part | Done], notes: tuple[str, ...]) -> Iterator[Part | Answer]:
-    """The parts as they are, with an Answer made of them in place of the `Done`."""
-    said: dict[str, list[str]] = {"content": [], "reasoning": []}
-    for part in parts:
-        if isinstance(part, Part):
-            said[part.kind].append(part.text)
-            yield part
-        else:
-            content, reasoning = "".join(said["content"]), "".join(said["reasoning"])
-            yield Answer(content, reasoning, part.finish_reason, part.profile, notes)
+__all__ = [
+    "Answer",
+    "AnswerEnd",
+    "AnswerEvents",
+    "AnswerOptions",
+    "AnswerPart",
+    "OpenModel",
+    "Part",
+    "ToolCallPart",
+    "decide_speculation",
+    "find_local_model",
+    "find_model",
+    "load_model",
+    "look_at_hardware",
+    "open_model",
+    "plan_model",
+    "wish_of",
+]
 
 
 def _unsplit(generation: Generation) -> Iterator[Part | Done]:
@@ -139,8 +98,22 @@ class OpenModel:
 
     def answer_tokens(self, tokens: Sequence[int], options: AnswerOptions) -> AnswerEvents:
         """Go on from token ids as they are: no template, nothing taken for reasoning."""
-        generation = self.loaded.generate(_request(tokens, options))
+        return self.complete(tokens, options)
+
+    def complete(
+        self, prompt: str | Sequence[int], options: AnswerOptions, *, literal: bool = False
+    ) -> AnswerEvents:
+        """Go on from a text or token ids: no template, nothing taken for reasoning or calls.
+
+        Special tokens in a text count as such unless it is `literal`.
+        """
+        pieces = [PromptPiece(prompt, literal)] if isinstance(prompt, str) else prompt
+        generation = self.loaded.generate(_request(pieces, options))
         return AnswerEvents(generation, _unsplit(generation), ())
+
+    def prompt_tokens(self, messages: Sequence[Message], options: AnswerOptions) -> list[int]:
+        """The token ids of the prompt that `answer` would evaluate. Raises TemplateError."""
+        return self.loaded.tokenize(self.template.render(messages, think=options.think).pieces)
 
     def close(self) -> None:
         """Free the model; a running answer ends. May be called twice."""

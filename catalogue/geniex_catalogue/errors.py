@@ -55,6 +55,15 @@ class UsageError(GenieXError):
     """Raised for a flag, field or config key that cannot be honoured."""
 
 
+class SchemaError(UsageError):
+    """Raised for a JSON schema that answers cannot be held to: `keyword` at `path` is why."""
+
+    def __init__(self, message: str, keyword: str, path: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.keyword = keyword
+        self.path = path
+
+
 class ModelRefError(GenieXError):
     """Raised for text that is not a model's name."""
 

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from geniex_runtimes.contract import Done, Event
+from geniex_runtimes.contract import Done, Event, TokenLogprob
 
 Kind: TypeAlias = Literal["content", "reasoning"]
 
@@ -91,10 +91,11 @@ def open_format(prompt: str, formats: Sequence[ReasoningFormat]) -> ReasoningFor
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A run of an answer's text."""
+    """A run of an answer's text; `logprobs` are the tokens that end in it, where asked for."""
 
     kind: Kind
     text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class ReasoningSplitter:

@@ -66,6 +66,7 @@ class Conversation:
                 for event in events:
                     if isinstance(event, Answer):
                         answer = event
+                    if not isinstance(event, Part):
                         continue
                     status.stop()
                     if event.kind == "content":

@@ -30,6 +30,7 @@ _AGAIN = "check the network and run it again; what has arrived is kept"
 ROWS: dict[type[e.GenieXError], Row] = {
     e.GenieXError: Row(FAILED),
     e.UsageError: Row(WRONG_USE),
+    e.SchemaError: Row(WRONG_USE),
     e.ModelRefError: Row(WRONG_USE, "a name is `org/repo[:precision]`, or the path of a file"),
     e.ModelNotFoundError: Row(NOT_FOUND, _LOOK),
     e.ModelPathError: Row(NOT_FOUND),

@@ -1,0 +1,101 @@
+"""An answer: how it is asked for, the parts it comes in, and the whole at its end."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from geniex.chat.messages import ToolCall
+from geniex.chat.reasoning import Part
+from geniex.chat.response_format import ResponseFormat
+from geniex.chat.tools import Tool, ToolCallPart, ToolChoice
+from geniex_runtimes.contract import (
+    Done,
+    FinishReason,
+    Generation,
+    Profile,
+    SamplingOptions,
+    SpeculativeOptions,
+    TokenLogprob,
+)
+
+AnswerEnd: TypeAlias = FinishReason | Literal["tool_calls"]
+AnswerPart: TypeAlias = Part | ToolCallPart
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOptions:
+    """How to answer; see SamplingOptions and GenerationRequest.
+
+    `think` None is as the model does, `speculative` None as it was loaded. `template_variables` are
+    further variables for the chat template. `logprobs` is how many alternatives per token to
+    report, None for no logprobs. `separate_reasoning` False leaves what the model thinks in the
+    content, as it was written.
+    """
+
+    sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    think: bool | None = None
+    reuse_prefix: bool = True
+    speculative: SpeculativeOptions | None = None
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = field(default_factory=ToolChoice)
+    parallel_tool_calls: bool = True
+    response_format: ResponseFormat | None = None
+    template_variables: Mapping[str, object] = field(default_factory=dict)
+    logprobs: int | None = None
+    separate_reasoning: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer: what was said, what was thought, how it ended and what it took.
+
+    `logprobs` are those of the content. `reasoning_tokens` is how many tokens the reasoning has
+    when it is tokenized on its own.
+    """
+
+    content: str
+    reasoning: str
+    finish_reason: AnswerEnd
+    profile: Profile
+    notes: tuple[str, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    reasoning_tokens: int = 0
+
+    def __str__(self) -> str:
+        return self.content
+
+
+class AnswerEvents:
+    """A running answer: iterate for its parts, then one Answer; close it to cancel."""
+
+    def __init__(
+        self, generation: Generation, parts: Iterable[AnswerPart | Done], notes: tuple[str, ...]
+    ) -> None:
+        self._generation = generation
+        self._events = _with_answer(parts, notes)
+
+    def __iter__(self) -> Iterator[AnswerPart | Answer]:
+        return self._events
+
+    def close(self) -> None:
+        """Cancel what is still running; nothing happens after the end."""
+        self._generation.close()
+
+
+def _with_answer(
+    parts: Iterable[AnswerPart | Done], notes: tuple[str, ...]
+) -> Iterator[AnswerPart | Answer]:
+    """The parts as they are, with an Answer made of them in place of the `Done`."""
+    said: dict[str, list[str]] = {"content": [], "reasoning": []}
+    for part in parts:
+        if isinstance(part, Part):
+            said[part.kind].append(part.text)
+            yield part
+        elif isinstance(part, ToolCallPart):
+            yield part
+        else:
+            content, reasoning = "".join(said["content"]), "".join(said["reasoning"])
+            yield Answer(content, reasoning, part.finish_reason, part.profile, notes)
