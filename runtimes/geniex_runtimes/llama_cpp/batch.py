@@ -9,6 +9,9 @@ import numpy.typing as npt
 
 from geniex_runtimes.llama_cpp.library import Library
 
+# up to so many rows it is faster to set items one by one than to assign slices
+_FEW = 8
+
 
 class Batch:
     """Rows of (token, position, sequence, wants logits), at most `capacity` of them.
@@ -26,6 +29,13 @@ class Batch:
         self._logits = np.zeros(capacity, np.int8)
         self._count = np.ones(capacity, np.int32)
         self.hidden = np.zeros((capacity, width), np.float32)
+        self._hidden_address = self.hidden.ctypes.data
+        self._state_bytes = 4 * width
+        # single items are set faster through these than through the arrays
+        self._token_at = self._token.data
+        self._position_at = self._position.data
+        self._sequence_at = self._sequence.data
+        self._logits_at = self._logits.data
         steps = np.arange(capacity, dtype=np.uint64) * np.uint64(4)
         self._sequence_pointers = np.uint64(self._sequence.ctypes.data) + steps
 
@@ -57,20 +67,29 @@ class Batch:
         With `all_logits` every row gives logits, else none does.
         """
         first, end = self.rows, self.rows + len(tokens)
-        if len(tokens) == 1:
-            self._token[first] = tokens[0]
-            self._position[first] = start
+        if len(tokens) <= _FEW:
+            for row, token in enumerate(tokens, first):
+                self._token_at[row] = token
+                self._position_at[row] = start + row - first
+                self._sequence_at[row] = sequence
+                self._logits_at[row] = all_logits
         else:
             self._token[first:end] = tokens
             self._position[first:end] = np.arange(start, start + len(tokens), dtype=np.int32)
-        self._sequence[first:end] = sequence
-        self._logits[first:end] = all_logits
+            self._sequence[first:end] = sequence
+            self._logits[first:end] = all_logits
         self.rows = end
         return first
 
     def want_logits(self, row: int) -> None:
         """Ask for logits of one row."""
-        self._logits[row] = 1
+        self._logits_at[row] = 1
+
+    def set_state(self, row: int, address: int) -> None:
+        """Copy a row's hidden state from an address."""
+        if self._state_bytes:
+            place = self._hidden_address + row * self._state_bytes
+            ctypes.memmove(place, address, self._state_bytes)
 
     def finish(self) -> object:
         """The native struct with the row count set, ready for one decode."""

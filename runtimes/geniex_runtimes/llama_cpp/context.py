@@ -5,6 +5,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from geniex_catalogue.errors import GenerationError, LoadError
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.library import Library
@@ -88,6 +91,10 @@ class Context:
                 hint="ask for a shorter context with `--nctx`",
             )
         self.handle: Any = handle
+        # all outputs of a decode lie side by side, and in the same place until there are more
+        self._outputs_type = ctypes.c_float * (params.n_outputs_max * weights.vocab.size)
+        self._outputs_shape = (params.n_outputs_max, weights.vocab.size)
+        self._outputs_at = 0
         self.memory = api.llama_get_memory(handle)
         self.length = min(options.length, int(api.llama_n_ctx_seq(handle)))
         # architectures that cannot cut their recurrent state back have it saved and restored
@@ -106,6 +113,20 @@ class Context:
             f"llama.cpp could not evaluate a batch of {batch.rows} rows (code {code}): "
             f"{self._library.complaints() or 'it gave no reason'}"
         )
+
+    def logits(self) -> npt.NDArray[np.float32]:
+        """The last decode's rows of logits, in the order in which they were asked for.
+
+        A view, valid until the next decode; rows beyond those asked for are not to be read.
+        """
+        address = self._library.logits(self.handle)
+        if address != self._outputs_at:
+            buffer = self._outputs_type.from_address(address)
+            self._outputs = np.frombuffer(memoryview(buffer), np.float32).reshape(
+                self._outputs_shape
+            )
+            self._outputs_at = address
+        return self._outputs
 
     def warm_up(self, token: int) -> None:
         """Evaluate one token and forget it: buffers are made and faults show. Raises as decode."""
@@ -128,8 +149,7 @@ class Context:
 
     def keep(self, sequence: int, length: int) -> bool:
         """Drop a sequence's cells from position `length` on; False when the model cannot."""
-        api = self._library.api
-        return bool(api.llama_memory_seq_rm(self.memory, sequence, length, -1))
+        return bool(self._library.keep(self.memory, sequence, length, -1))
 
     def save(self, sequence: int) -> bytes:
         """What of a sequence cannot be cut back (its recurrent state), to be restored later."""

@@ -14,7 +14,7 @@ class Emitter:
     """
 
     def __init__(self, stop: Sequence[str]) -> None:
-        self._stop = tuple(text for text in stop if text)
+        self.stops = tuple(text for text in stop if text)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._pending = ""
         self._released = 0
@@ -23,8 +23,15 @@ class Emitter:
         self.stopped = False
 
     def feed(self, data: bytes, entry: TokenLogprob | None = None) -> TextEvent | None:
-        """Take one token's bytes; return what may leave now. Sets `stopped` at a stop string."""
-        self._pending += self._decoder.decode(data)
+        """Take a token's bytes; return what may leave now. Sets `stopped` at a stop string.
+
+        Without stop strings and entries, several tokens' bytes may come at once.
+        """
+        text = self._decoder.decode(data)
+        if entry is None and not self.stops and not self._entries:
+            self._released += len(text)
+            return TextEvent(text) if text else None
+        self._pending += text
         if entry is not None:
             self._entries.append((self._released + len(self._pending), entry))
         cut = self._find_stop()
@@ -46,13 +53,13 @@ class Emitter:
         return self._release(len(self._pending), last=True)
 
     def _find_stop(self) -> int | None:
-        found = [at for text in self._stop if (at := self._pending.find(text)) >= 0]
+        found = [at for text in self.stops if (at := self._pending.find(text)) >= 0]
         return min(found, default=None)
 
     def _held(self) -> int:
         """How many trailing characters may yet become a stop string."""
         held = 0
-        for text in self._stop:
+        for text in self.stops:
             for length in range(min(len(text) - 1, len(self._pending)), held, -1):
                 if self._pending.endswith(text[:length]):
                     held = length

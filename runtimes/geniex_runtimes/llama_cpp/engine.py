@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from geniex_catalogue.errors import GenerationError
@@ -181,12 +182,13 @@ class Engine:
         """Build one batch, evaluate it, and give every slot with logits its next token."""
         if self._governor is not None and self._governor.look():
             self._use_threads(self._governor.threads)
+        answering = self._answering()
         if self._speculator is not None:
-            self._speculator.propose(self._answering(), self._context.length)
+            self._speculator.propose(answering, self._context.length)
             if self._context.needs_saving:
-                for slot in self._answering():
+                for slot in answering:
                     slot.saved = self._context.save(slot.index) if slot.draft else b""
-        outputs = self._fill()
+        outputs = self._fill(answering)
         try:
             self._context.decode(self._batch)
         except AbortedError:
@@ -204,9 +206,13 @@ class Engine:
         for rows in self._rows:
             slot = self._slots[rows.slot]
             slot.tokens += rows.tokens[: len(rows.tokens) - len(slot.draft)]
+        rank = 0
         for slot, row in outputs:
-            self._next_tokens(slot, row)
-        self._replay()
+            following = rank + 1 + len(slot.draft)
+            self._next_tokens(slot, row, rank)
+            rank = following
+        if self._replays:
+            self._replay()
 
     def _answering(self) -> list[Slot]:
         return [slot for slot in self._slots if slot.task is not None and not slot.prefilling]
@@ -216,17 +222,22 @@ class Engine:
         if self._speculator is not None:
             self._speculator.use_threads(threads)
 
-    def _fill(self) -> list[tuple[Slot, int]]:
-        """Put this turn's rows into the batch; return the slots that get logits, with their row."""
+    def _fill(self, answering: Sequence[Slot]) -> list[tuple[Slot, int]]:
+        """Put this turn's rows into the batch; return the slots that get logits, with their row.
+
+        A slot that answers gets them for its draft too, in the rows behind.
+        """
         batch = self._batch
         batch.clear()
         self._rows: list[Rows] = []
         outputs: list[tuple[Slot, int]] = []
-        for slot in self._answering():
+        for slot in answering:
             tokens = [slot.last, *slot.draft]
             row = batch.add(slot.index, len(slot.tokens), tokens, all_logits=True)
             self._rows.append(Rows(slot.index, row, len(slot.tokens), tokens))
             outputs.append((slot, row))
+        if len(answering) == sum(slot.task is not None for slot in self._slots):
+            return outputs
         budget = min(batch.room, SHARED_PREFILL_ROWS) if outputs else batch.room
         for slot in self._slots:
             if slot.task is None or not slot.prefilling or budget == 0:
@@ -255,8 +266,10 @@ class Engine:
                 slot.task.fail(GenerationError("the model's state was lost by a stopped request"))
                 self._free(slot)
 
-    def _next_tokens(self, slot: Slot, row: int) -> None:
+    def _next_tokens(self, slot: Slot, row: int, rank: int) -> None:
         """Draw a slot's next token, and further ones as long as they are what was drafted.
+
+        Its first row is `row` of the batch, and `rank` among the rows that have logits.
 
         Every token is drawn from the target's logits by the request's own sampler, so drafts change
         how many come at once and never which (as in Leviathan et al., ICML 2023, with the target's
@@ -265,13 +278,24 @@ class Engine:
         task, draft = slot.task, slot.draft
         if task is None:
             return
+        if task.max_tokens == 0:
+            task.finish("length", "length")
+            self._free(slot)
+            return
+        handle = self._context.handle
+        best: list[int] | None = None
+        if task.sampler.plain:
+            best = self._context.logits()[rank : rank + 1 + len(draft)].argmax(axis=1).tolist()
         accepted = 0
-        token, ending = self._draw(slot, task, row)
-        while ending is None and accepted < len(draft) and draft[accepted] == token:
+        while True:
+            token = best[accepted] if best else task.sampler.sample(handle, row + accepted)
+            ending = self._take(slot, task, token, row + accepted)
+            if token is None or ending or not _agrees(draft, accepted, token):
+                break
             slot.tokens.append(token)
             accepted += 1
-            token, ending = self._draw(slot, task, row + accepted)
-        slot.last = token
+        task.flush()
+        slot.last = -1 if token is None else token
         self._settle(slot, task, accepted)
         if ending is not None:
             if self._speculator is not None:
@@ -312,28 +336,24 @@ class Engine:
                 self._free(slot)
         self._replays.clear()
 
-    def _draw(self, slot: Slot, task: Task, row: int) -> tuple[int, _Ending | None]:
-        """Draw one token from a row and pass it on; tell whether and how the answer ends with it.
-
-        The token is -1 where there is none.
-        """
-        if task.max_tokens == 0:
-            return -1, ("length", "length")
-        context = self._context.handle
-        token = task.sampler.sample(context, row)
-        task.last_token = time.perf_counter()
-        task.first_token = task.first_token or task.last_token
+    def _take(self, slot: Slot, task: Task, token: int | None, row: int) -> _Ending | None:
+        """Take a token that was drawn from a row; tell whether and how the answer ends with it."""
         task.generated += 1
         if token is None or self._weights.vocab.is_end(token):
-            return -1, ("stop", "eos")
+            return ("stop", "eos")
         entry = None
         if task.logprobs is not None:
-            entry = task.sampler.logprob(context, row, token, task.logprobs)
+            entry = task.sampler.logprob(self._context.handle, row, token, task.logprobs)
         task.emit(self._weights.vocab.piece(token), entry)
         if task.emitter.stopped:
-            return token, ("stop", "stop")
+            return ("stop", "stop")
         if task.max_tokens is not None and task.generated >= task.max_tokens:
-            return token, ("length", "length")
+            return ("length", "length")
         if len(slot.tokens) >= self._context.length:
-            return token, ("length", "context")
-        return token, None
+            return ("length", "context")
+        return None
+
+
+def _agrees(draft: Sequence[int], place: int, token: int) -> bool:
+    """Whether the token that was drawn is the one drafted for this place: the accept rule."""
+    return place < len(draft) and draft[place] == token

@@ -48,7 +48,9 @@ class Library:
         api.llama_backend_init()
         address, i32 = ctypes.c_void_p, ctypes.c_int32
         self.decode = self._typed("llama_decode", i32, address, api.llama_batch)
+        self.logits = self._typed("llama_get_logits", address, address)
         self.logits_ith = self._typed("llama_get_logits_ith", address, address, i32)
+        self.keep = self._typed("llama_memory_seq_rm", ctypes.c_bool, address, i32, i32, i32)
         self.sample = self._typed("llama_sampler_sample", i32, address, address, i32)
         self.token_to_piece = self._typed(
             "llama_token_to_piece", i32, address, i32, address, i32, i32, ctypes.c_bool

@@ -91,14 +91,15 @@ class Sampler:
         self._vocab = vocab
         self._grammar = self._make_grammar(options.grammar)
         self._greedy = (options.temperature or 0) <= 0
-        self._plain = self._greedy and not (
+        # nothing but the likeliest token of each row: `sample` need not be asked
+        self.plain = self._greedy and not (
             self._grammar
             or options.logit_bias
             or options.presence_penalty
             or options.frequency_penalty
             or options.repetition_penalty not in (None, 1.0)
         )
-        self._chain = None if self._plain else self._make_chain(options, prompt, context_length)
+        self._chain = None if self.plain else self._make_chain(options, prompt, context_length)
         self._candidates = np.zeros(vocab.size if self._grammar else 0, _CANDIDATE)
 
     def _make_grammar(self, text: str | None) -> int | None:
@@ -167,7 +168,7 @@ class Sampler:
 
     def sample(self, context: int, row: int) -> int | None:
         """Draw and accept one token; None when the grammar allows no token at all."""
-        if self._plain:
+        if self.plain:
             return int(self.logits(context, row).argmax())
         if self._grammar is None:
             return int(self._library.sample(self._chain, context, row))

@@ -66,12 +66,30 @@ class Task:
     last_token: float = 0.0
     cached: int = 0
     generated: int = 0
+    burst: bytes = b""
 
     def emit(self, data: bytes, entry: TokenLogprob | None) -> None:
-        """Pass one token's bytes on to the caller, as far as they may go."""
+        """Take one token's bytes; what the caller may have of them leaves with `flush`, or now.
+
+        Where nothing depends on where a token ends, all of a step's leave together: each event
+        wakes the caller's thread, which then competes with the engine's for the interpreter.
+        """
+        if entry is None and not self.emitter.stops:
+            self.burst += data
+            return
         event = self.emitter.feed(data, entry)
         if event is not None:
             self.events.put(event)
+
+    def flush(self) -> None:
+        """A step's tokens are all taken: pass on what was collected, and note the time."""
+        self.last_token = time.perf_counter()
+        self.first_token = self.first_token or self.last_token
+        if self.burst:
+            event = self.emitter.feed(self.burst)
+            self.burst = b""
+            if event is not None:
+                self.events.put(event)
 
     def finish(self, reason: FinishReason, stop_reason: str) -> None:
         """End the generation: what was held back, then `Done`."""
