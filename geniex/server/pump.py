@@ -7,23 +7,17 @@ is ready in one hop, as a list.
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
+from geniex.server.pool import ModelWish, Pool, Unset
 from geniex.session import OpenModel
-
-if TYPE_CHECKING:
-    from geniex.server.pool import ModelWish, Pool
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-# seconds that a stream waits for its first event, so that an error can still be a status; a
-# request that takes longer to load or prefill begins to stream, with pings
-PATIENCE = 10.0
 
 
 class Closes(Protocol):
@@ -62,9 +56,9 @@ Work: TypeAlias = Callable[[Job], Iterator[T]]
 
 
 def leased(
-    pool: "Pool",
-    wish: "ModelWish",
-    keep_alive: Any,
+    pool: Pool,
+    wish: ModelWish,
+    keep_alive: float | Unset | None,
     use: Callable[[Job, OpenModel], Iterator[T]],
 ) -> Work[T]:
     """The work of using a model from the pool; `keep_alive` as `Lease.close` takes it.
@@ -197,38 +191,3 @@ async def _until_gone(request: Request) -> None:
     """Return once the client has closed the connection; its body has been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-async def begun(
-    chunks: AsyncGenerator[bytes, None], request: Request, patience: float = PATIENCE
-) -> AsyncIterator[bytes]:
-    """Wait for the first chunk, and give all of them.
-
-    What is raised before the first one is raised here, where it can become a status; after
-    `patience` seconds it is raised in the stream. Raises ClientDisconnect.
-    """
-    first = asyncio.ensure_future(anext(chunks, b""))
-    try:
-        await while_connected(_settled(first, patience), request)
-    except BaseException:
-        first.cancel()
-        raise
-    if first.done():
-        first.result()
-    return _rest(first, chunks)
-
-
-async def _settled(task: "asyncio.Task[bytes]", seconds: float) -> None:
-    await asyncio.wait((task,), timeout=seconds)
-
-
-async def _rest(
-    first: "asyncio.Task[bytes]", chunks: AsyncGenerator[bytes, None]
-) -> AsyncIterator[bytes]:
-    try:
-        yield await first
-        async for chunk in chunks:
-            yield chunk
-    finally:
-        first.cancel()
-        await chunks.aclose()
