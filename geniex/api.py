@@ -2,23 +2,26 @@
 
 >>> import geniex
 >>> with geniex.load("geniex/tiny-chat") as model:
-...     print(model.chat("What is the capital of France?", temperature=0))
+...     for piece in model.chat("What is the capital of France?", temperature=0):
+...         print(piece, end="", flush=True)
 The capital of France is Paris.
 """
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypedDict, Unpack
 
+from geniex.answering import AnswerEvents, AnswerOptions
 from geniex.chat.messages import Message
-from geniex.chat.reasoning import Part
+from geniex.chat.response_format import ResponseFormat
+from geniex.chat.tools import Tool, ToolChoice
+from geniex.chat_answer import ChatAnswer
 from geniex.config import read_settings
-from geniex.session import Answer, AnswerEvents, AnswerOptions, OpenModel, open_model
+from geniex.session import OpenModel, open_model
 from geniex.speculation_wish import read_wish
 from geniex_catalogue.entries import catalogue
-from geniex_catalogue.errors import GenerationError, UsageError
+from geniex_catalogue.errors import UsageError
 from geniex_catalogue.names import parse
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
@@ -39,6 +42,23 @@ class Sampling(TypedDict, total=False):
     frequency_penalty: float
     seed: int
     grammar: str
+
+
+class Asking(Sampling, total=False):
+    """How to answer, the sampling among it.
+
+    `max_tokens` None is until the context is full. `stop` is a text that ends the answer, or
+    several. `think` None is as the model does. `tools`, `tool_choice` and `response_format` are in
+    the OpenAI form; a required tool and a format are enforced by grammar.
+    """
+
+    max_tokens: int | None
+    stop: str | Sequence[str]
+    think: bool | None
+    tools: Sequence[Mapping[str, object]]
+    tool_choice: str | Mapping[str, object]
+    parallel_tool_calls: bool
+    response_format: Mapping[str, object]
 
 
 class Speculating(TypedDict, total=False):
@@ -69,60 +89,32 @@ class Model:
         """What the load has to say: a choice that was not met, speculation that is not set up."""
         return self._opened.warnings
 
-    def chat(
-        self,
-        messages: Messages,
-        *,
-        max_tokens: int | None = None,
-        stop: str | Sequence[str] = (),
-        think: bool | None = None,
-        **sampling: Unpack[Sampling],
-    ) -> Answer:
-        """Answer a text, or messages in the OpenAI form; `str()` of the answer is its content.
+    def chat(self, messages: Messages, **options: Unpack[Asking]) -> ChatAnswer:
+        """Answer a text, or messages in the OpenAI form.
 
-        `stop` is a text that ends the answer, or several. Raises TemplateError,
-        ContextLengthError, GenerationError, and UsageError for values that cannot be; a keyword
-        that does not exist is a TypeError, as everywhere in Python.
+        Iterate over the answer for its pieces as they come; `str()` of it is the whole content.
+        Raises TemplateError, ContextLengthError, and UsageError for values that cannot be; a
+        keyword that does not exist is a TypeError, as everywhere in Python. What fails later is a
+        GenerationError of the answer.
         """
-        with closing(self._start(messages, max_tokens, stop, think, sampling)) as events:
-            return next(event for event in events if isinstance(event, Answer))
+        return ChatAnswer(self._start(messages, options), self)
 
-    def stream(
-        self,
-        messages: Messages,
-        *,
-        max_tokens: int | None = None,
-        stop: str | Sequence[str] = (),
-        think: bool | None = None,
-        **sampling: Unpack[Sampling],
-    ) -> Iterator[str]:
-        """The content of `chat`, piece by piece; closing the iterator stops the answer.
+    def stream(self, messages: Messages, **options: Unpack[Asking]) -> Iterator[str]:
+        """The content of `chat`, piece by piece, of an answer that nobody else holds.
 
+        It starts with the first piece; closing the iterator, or leaving its loop, stops it.
         Raises GenerationError when the model is closed before the answer has ended.
         """
-        with closing(self._start(messages, max_tokens, stop, think, sampling)) as events:
-            for event in events:
-                if isinstance(event, Part):
-                    if event.kind == "content":
-                        yield event.text
-                elif event.finish_reason == "cancelled":
-                    raise GenerationError("the model was closed while it answered")
+        with ChatAnswer(self._start(messages, options), self) as answer:
+            yield from answer
 
-    def _start(
-        self,
-        messages: Messages,
-        max_tokens: int | None,
-        stop: str | Sequence[str],
-        think: bool | None,
-        sampling: Sampling,
-    ) -> AnswerEvents:
-        stops = (stop,) if isinstance(stop, str) else _listed(stop, "`stop` takes a text")
-        options = AnswerOptions(SamplingOptions(**sampling), max_tokens, stops, think)
+    def _start(self, messages: Messages, options: Asking) -> AnswerEvents:
         turns: Messages = messages
         if isinstance(messages, str):
             turns = [{"role": "user", "content": messages}]
         listed = _listed(turns, "a chat is a text, or a list of messages")
-        return self._opened.answer([Message.from_dict(turn) for turn in listed], options)
+        answering = _answering(dict(options))
+        return self._opened.answer([Message.from_dict(turn) for turn in listed], answering)
 
     def close(self) -> None:
         """Free the model. May be called twice."""
@@ -170,6 +162,23 @@ def pull(
     settings = read_settings({"data_dir": _text(data_dir)}, os.environ)
     ref = parse(name, catalogue().aliases)
     return puller.pull(ref, Store(settings.data_dir), revision=revision)
+
+
+def _answering(given: dict[str, Any]) -> AnswerOptions:
+    """The options of a chat. Raises UsageError for what is in no OpenAI form."""
+    stop = given.pop("stop", ())
+    tools = _listed(given.pop("tools", None) or (), "`tools` takes a list of tools")
+    parallel = given.pop("parallel_tool_calls", None)
+    return AnswerOptions(
+        max_tokens=given.pop("max_tokens", None),
+        stop=(stop,) if isinstance(stop, str) else _listed(stop, "`stop` takes a text"),
+        think=given.pop("think", None),
+        tools=tuple(Tool.from_dict(tool) for tool in tools),
+        tool_choice=ToolChoice.from_dict(given.pop("tool_choice", None)),
+        parallel_tool_calls=parallel is not False,
+        response_format=ResponseFormat.from_dict(given.pop("response_format", None)),
+        sampling=SamplingOptions(**given),
+    )
 
 
 def _listed(value: object, expected: str) -> tuple[Any, ...]:

@@ -110,7 +110,7 @@ def test_speculation_changes_speed_alone(model: geniex.Model, tmp_path: Path) ->
     draft = {"spec_type": "draft-mtp", "draft_model": "geniex/tiny-chat-draft"}
     for how in (draft, {"spec_type": "auto"}):
         with geniex.load("tiny", data_dir=tmp_path, draft_adapt=False, **how) as other:  # type: ignore[arg-type]
-            answer = other.chat("Tell me about the owl.", temperature=0)
+            answer = other.chat("Tell me about the owl.", temperature=0).result()
         assert answer.content == plain.content and other.warnings == ()
         assert 0 < answer.profile.draft_accepted <= answer.profile.draft_proposed
     assert plain.profile.draft_proposed == 0
