@@ -220,9 +220,11 @@ def load_model(
     planned: tuple[HardwareProfile, Plan] | None = None,
     speculation: Speculation = PLAIN,
     slots: int = 1,
+    embedding: bool = False,
+    keep_heads: bool = False,
     progress: Callable[[float], bool] | None = None,
 ) -> OpenModel:
-    """Load a model as `planned`, else as planned now.
+    """Load a model as `planned`, else as planned now; see LoadOptions for the rest.
 
     `progress` gets 0.0 to 1.0, from any thread; its False gives the load up. Raises NoRuntimeError,
     RuntimeNotInstalledError, LoadError, GGUFError, or SpeculativeError where speculation was
@@ -244,6 +246,8 @@ def load_model(
         speculative=speculation.options,
         draft=speculation.draft,
         data_dir=settings.data_dir,
+        embedding=embedding,
+        keep_heads=keep_heads,
     )
     loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)
     return OpenModel(resolved, machine, plan, loaded, speculation)

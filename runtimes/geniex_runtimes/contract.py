@@ -44,7 +44,9 @@ class LoadOptions:
     device names (empty: the CPU alone); `slots` is how many requests run side by side.
     `speculative` is what to set up and what requests do unless they say otherwise; `draft` is its
     draft model, where it needs one. `data_dir` is where a runtime remembers what it has tried out
-    on this machine (None: it tries nothing out).
+    on this machine (None: it tries nothing out). `embedding` loads a model for `embed` alone.
+    `keep_heads` loads next-token heads even where nothing speculates yet, so that a later load of
+    the same files that does can share the weights.
     """
 
     compute: ComputeUnit = "cpu"
@@ -57,6 +59,8 @@ class LoadOptions:
     speculative: SpeculativeOptions = field(default_factory=SpeculativeOptions)
     draft: "ResolvedModel | None" = None
     data_dir: Path | None = None
+    embedding: bool = False
+    keep_heads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +195,8 @@ Event: TypeAlias = TextEvent | Done
 class ModelInfo:
     """What a loaded model is, and the special texts that its chat template needs.
 
-    `speculation` are the types that were set up.
+    `speculation` are the types that were set up. `vocab_size` is 0 where it is unknown,
+    `training_context` (tokens) None. `embedding`: it gives vectors, and no text.
     """
 
     name: str
@@ -207,6 +212,17 @@ class ModelInfo:
     sampling_defaults: SamplingOptions = field(default_factory=SamplingOptions)
     speculation: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    vocab_size: int = 0
+    training_context: int | None = None
+    embedding: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """A vector of length 1 for each text, in order; `tokens` is how many were evaluated in all."""
+
+    vectors: tuple[tuple[float, ...], ...]
+    tokens: int
 
 
 class Generation(Protocol):
@@ -246,6 +262,22 @@ class LoadedModel(Protocol):
 
     def detokenize(self, tokens: Sequence[int]) -> str:
         """The text of token ids, special tokens included."""
+        ...
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes of one token, often part of a character. Raises UsageError for a bad id."""
+        ...
+
+    def embed(self, texts: Sequence[str] | Sequence[Sequence[int]]) -> Embedding:
+        """The vectors of texts, or of token ids as they are.
+
+        Raises UsageError for an empty one and for a model that was loaded to answer in text,
+        ContextLengthError for one that is too long, GenerationError.
+        """
+        ...
+
+    def free_contexts(self) -> None:
+        """Free all but the weights, which a load of the same files may share until `close`."""
         ...
 
     def close(self) -> None:
@@ -348,13 +380,14 @@ class HardwareProfile:
 class Wish:
     """What the user asked for; None means: choose.
 
-    `compute` is a unit or a comma list of device names.
+    `compute` is a unit or a comma list of device names. `embedding`: vectors, not text.
     """
 
     runtime: str | None = None
     compute: str | None = None
     context_length: int | None = None
     gpu_layers: int = -1
+    embedding: bool = False
 
 
 @dataclass(frozen=True, slots=True)

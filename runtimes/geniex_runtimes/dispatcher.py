@@ -75,7 +75,7 @@ def plan(
     if wish.context_length is not None and wish.context_length < 1:
         raise UsageError(f"a context of {wish.context_length} tokens is not possible")
     if model.header is not None:
-        require_chat(model.name, model.header)
+        (require_embedding if wish.embedding else require_chat)(model.name, model.header)
     runtimes, refusals = _runtimes(model, availability, wish)
     if not runtimes:
         raise NoRuntimeError(model.name, refusals)
@@ -109,6 +109,12 @@ def plan(
 def require_chat(name: str, header: GGUFHeader) -> None:
     """Raise NoRuntimeError for a file that no runtime can chat with, by its header."""
     if header.role in _NOT_FOR_CHAT:
+        raise NoRuntimeError(name, [_NOT_FOR_CHAT[header.role]])
+
+
+def require_embedding(name: str, header: GGUFHeader) -> None:
+    """Raise NoRuntimeError for a file that gives no vectors, by its header."""
+    if header.role in _NOT_FOR_CHAT and header.role != "embedding":
         raise NoRuntimeError(name, [_NOT_FOR_CHAT[header.role]])
 
 

@@ -1,6 +1,7 @@
 """A scripted runtime: the faces are tested and tried with it in milliseconds, without a model."""
 
 import codecs
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from geniex_runtimes.contract import (
     Availability,
     Device,
     Done,
+    Embedding,
     Event,
     FinishReason,
     GenerationRequest,
@@ -35,6 +37,7 @@ from geniex_runtimes.contract import (
 
 BOS = 256
 EOS = 257
+VECTOR = 8  # values of an embedding
 _SPECIAL = {BOS: "<s>", EOS: "</s>"}
 
 CHAT_TEMPLATE = (
@@ -137,6 +140,9 @@ class FakeRuntime:
             control_tokens=frozenset(_SPECIAL.values()),
             speculation=() if failed else speculative.types,
             warnings=(f"{SPEC_FALLBACK}: {self._spec_failure}",) if failed else (),
+            vocab_size=EOS + 1,
+            training_context=self._context_length,
+            embedding=options.embedding,
         )
         return FakeModel(info, self.scripts)
 
@@ -144,7 +150,8 @@ class FakeRuntime:
 class FakeModel:
     """A model whose answers are written down. A token is a byte of the prompt, 256 is BOS.
 
-    `requests` are the generations that were started, in order; `closed` tells whether it is freed.
+    `requests` are the generations that were started, in order; `closed` tells whether it is freed,
+    `contexts_freed` whether it was first left with its weights alone.
     """
 
     def __init__(self, info: ModelInfo, scripts: Sequence[Script]) -> None:
@@ -155,6 +162,7 @@ class FakeModel:
         self._slot: list[int] = []
         self.requests: list[GenerationRequest] = []
         self.closed = False
+        self.contexts_freed = False
 
     @property
     def info(self) -> ModelInfo:
@@ -172,22 +180,45 @@ class FakeModel:
 
     def detokenize(self, tokens: Sequence[int]) -> str:
         """The text of token ids. Raises UsageError for an id above 257 or below 0."""
-        _check(tokens)
-        data = b"".join(_SPECIAL[t].encode() if t in _SPECIAL else bytes([t]) for t in tokens)
-        return data.decode("utf-8", "replace")
+        return b"".join(self.token_bytes(token) for token in tokens).decode("utf-8", "replace")
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes of one token. Raises UsageError as `detokenize`."""
+        _check([token])
+        return _SPECIAL[token].encode() if token in _SPECIAL else bytes([token])
+
+    def embed(self, texts: Sequence[str] | Sequence[Sequence[int]]) -> Embedding:
+        """Vectors made of how often which bytes occur: equal texts have equal ones."""
+        if not self._info.embedding:
+            raise UsageError(f"`{self._info.name}` was loaded to answer in text")
+        if self.closed:
+            raise GenerationError("the model is closed")
+        inputs = [
+            self.tokenize([PromptPiece(text, literal=True)]) if isinstance(text, str) else text
+            for text in texts
+        ]
+        for tokens in inputs:
+            if not tokens:
+                raise UsageError("a text to embed is empty")
+            _check(tokens)
+            if len(tokens) > self._info.context_length:
+                raise ContextLengthError(len(tokens), self._info.context_length)
+        return Embedding(tuple(map(_vector, inputs)), sum(map(len, inputs)))
 
     def generate(self, request: GenerationRequest) -> "FakeGeneration":
         """Start the next script. Raises ContextLengthError, UsageError or GenerationError."""
         pieces = [piece for piece in request.prompt if isinstance(piece, PromptPiece)]
         ids = [token for token in request.prompt if isinstance(token, int)]
         tokens = self.tokenize(pieces) if pieces else ids
+        if self._info.embedding:
+            raise UsageError(f"`{self._info.name}` was loaded for embeddings alone")
         if not tokens:
             raise UsageError("the prompt is empty")
         _check(tokens)
         if len(tokens) > self._info.context_length:
             raise ContextLengthError(len(tokens), self._info.context_length)
         with self._lock:
-            if self.closed:
+            if self.closed or self.contexts_freed:
                 raise GenerationError("the model is closed")
             script = self._scripts[min(len(self.requests), len(self._scripts) - 1)]
             self.requests.append(request)
@@ -202,10 +233,18 @@ class FakeModel:
             self._running.append(generation)
         return generation
 
+    def free_contexts(self) -> None:
+        """End what is running, and take no more."""
+        self.contexts_freed = True
+        self._end_all()
+
     def close(self) -> None:
         """End what is running; a second call does nothing."""
+        self.closed = True
+        self._end_all()
+
+    def _end_all(self) -> None:
         with self._lock:
-            self.closed = True
             running, self._running = self._running, []
         for generation in running:
             generation.cancel()
@@ -373,6 +412,14 @@ def _logprob(data: bytes, index: int, alternatives: int | None) -> TokenLogprob 
     chosen = -0.1 * (index + 1)
     top = tuple(TokenLogprob(n, data if n == 0 else b"?", chosen - n) for n in range(alternatives))
     return TokenLogprob(data[0] if data else EOS, data, chosen, top)
+
+
+def _vector(tokens: Sequence[int]) -> tuple[float, ...]:
+    counts = [1.0] * VECTOR
+    for token in tokens:
+        counts[token % VECTOR] += 1
+    length = math.hypot(*counts)
+    return tuple(count / length for count in counts)
 
 
 def _check(tokens: Sequence[int]) -> None:

@@ -24,6 +24,7 @@ from geniex_runtimes.contract import (
     Availability,
     Device,
     Done,
+    Embedding,
     Event,
     GenerationRequest,
     LoadOptions,
@@ -161,6 +162,8 @@ class LlamaCppModel:
             sampling_defaults=model_defaults(weights.metadata),
             speculation=self._speculative.types,
             warnings=self._speculation.wanted.warnings,
+            vocab_size=vocab.size,
+            training_context=weights.training_context or None,
         )
         try:
             self._warm_up(max(vocab.bos, 0))
@@ -199,6 +202,17 @@ class LlamaCppModel:
             self._check_tokens(tokens)
             piece = self._weights.vocab.piece
             return b"".join(piece(token) for token in tokens).decode("utf-8", "replace")
+
+    def token_bytes(self, token: int) -> bytes:
+        """The bytes of one token, often part of a character. Raises UsageError for a bad id."""
+        with self._lock:
+            self._check_open()
+            self._check_tokens([token])
+            return self._weights.vocab.piece(token)
+
+    def embed(self, texts: Sequence[str] | Sequence[Sequence[int]]) -> Embedding:
+        """Raises UsageError: a model that was loaded to answer in text gives no vectors."""
+        raise UsageError(f"`{self._info.name}` was loaded to answer in text, not for embeddings")
 
     def generate(self, request: GenerationRequest) -> "Answer":
         """Start a generation.
@@ -249,12 +263,17 @@ class LlamaCppModel:
         if bad is not None:
             raise UsageError(f"token {bad} is not in the vocabulary of {size} tokens")
 
-    def close(self) -> None:
-        """Stop the engine, then free context and weights; a second call does nothing."""
+    def free_contexts(self) -> None:
+        """Stop the engine and free the contexts; the weights stay until `close`."""
         with self._lock:
             self._closed = True
             self._engine.close()
             self._speculation.close()
+
+    def close(self) -> None:
+        """Stop the engine, then free contexts and weights; a second call does nothing."""
+        self.free_contexts()
+        with self._lock:
             self._weights.close()
 
     def __enter__(self) -> Self:
