@@ -27,6 +27,8 @@ GenieXError
 ├── MemoryBudgetError            a model larger than all the memory there may be
 ├── ServerBusyError              no room for one more request now, or the server ends
 ├── AddressError                 an address that cannot be listened at
+├── ServerError                  the server that was asked failed, or refused
+│   └── ServerUnreachableError   nobody answers where the server should be
 ├── ContextLengthError           a prompt longer than the context
 ├── TemplateError                the model's chat template refused the messages
 └── GenerationError              decoding failed
@@ -267,6 +269,18 @@ class ServerBusyError(GenieXError):
 
 class AddressError(GenieXError):
     """Raised for an address that cannot be listened at."""
+
+
+class ServerError(GenieXError):
+    """Raised when the server that was asked failed, or refused; `code` is its word for why."""
+
+    def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
+class ServerUnreachableError(ServerError):
+    """Raised when nobody answers where the server should be."""
 
 
 class SpeculativeError(GenieXError):

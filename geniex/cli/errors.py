@@ -59,6 +59,10 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.MemoryBudgetError: Row(FAILED),
     e.ServerBusyError: Row(FAILED, "try again in a while"),
     e.AddressError: Row(FAILED, "choose another with `--host` and `--port`"),
+    e.ServerError: Row(FAILED, "the server's own output says more"),
+    e.ServerUnreachableError: Row(
+        NETWORK, "`geniex serve` starts a server; `--host` or GENIEX_HOST says where one is"
+    ),
     e.SpeculativeError: Row(FAILED, "without `--require-spec` the answer comes all the same"),
     e.ContextLengthError: Row(FAILED, "shorten the prompt, or raise the context with `--nctx`"),
     e.TemplateError: Row(FAILED, "the model's chat template decides what it takes"),
