@@ -1,0 +1,92 @@
+"""The response object before anything is generated."""
+
+import time
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from geniex.chat.response_format import ResponseFormat
+from geniex.chat.tools import Tool
+from geniex.server.responses.output import Json, new_id
+from geniex.server.responses.protocol import ResponsesRequest
+
+
+class ResponseObject(BaseModel):
+    """What a response looks like: the fields that clients read most. All others are there, too."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = Field(examples=["resp_8c1f"])
+    object: Literal["response"]
+    created_at: int = Field(description="Seconds since the epoch.")
+    status: Literal["completed", "incomplete"]
+    incomplete_details: dict[str, Any] | None
+    model: str = Field(examples=["geniex/tiny-chat:Q8_0"])
+    output: list[dict[str, Any]] = Field(
+        description="Items: `message`, `reasoning`, `function_call`."
+    )
+    usage: dict[str, Any]
+    geniex: dict[str, Any] = Field(
+        description="What ran, how fast, how it speculated, and warnings."
+    )
+
+
+def skeleton(request: ResponsesRequest, model: str, tools: tuple[Tool, ...]) -> Json:
+    """The response to `request`, by the model of that name, still without output."""
+    reasoning = request.reasoning
+    return {
+        "id": new_id("resp"),
+        "object": "response",
+        "created_at": int(time.time()),
+        "completed_at": None,
+        "status": "in_progress",
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": request.instructions,
+        "max_output_tokens": request.max_output_tokens,
+        "max_tool_calls": request.max_tool_calls,
+        "model": model,
+        "output": [],
+        "parallel_tool_calls": request.parallel_tool_calls is not False,
+        "previous_response_id": None,
+        "prompt_cache_key": request.prompt_cache_key,
+        "reasoning": {
+            "effort": reasoning.effort if reasoning is not None else None,
+            "summary": None,
+        },
+        "safety_identifier": request.safety_identifier,
+        "service_tier": "default",
+        "store": False,
+        "temperature": request.temperature,
+        "text": {"format": _format(request), "verbosity": "medium"},
+        "tool_choice": _choice(request),
+        "tools": [_tool(tool) for tool in tools],
+        "top_logprobs": request.top_logprobs or 0,
+        "top_p": request.top_p,
+        "truncation": "disabled",
+        "usage": None,
+        "user": request.user,
+        "metadata": request.metadata or {},
+    }
+
+
+def _tool(tool: Tool) -> Json:
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description or None,
+        "parameters": dict(tool.parameters),
+        "strict": tool.strict,
+    }
+
+
+def _choice(request: ResponsesRequest) -> Any:
+    return "auto" if request.tool_choice is None else request.tool_choice
+
+
+def _format(request: ResponsesRequest) -> Json:
+    given = request.text.format if request.text is not None else None
+    if given is None or ResponseFormat.from_dict(given) is None:
+        return {"type": "text"}
+    return given
