@@ -1,1 +1,1 @@
-"""The server: an OpenAI-compatible face over HTTP."""
+"""The OpenAI-compatible server: many clients at once, the same core as the terminal."""

@@ -1,0 +1,203 @@
+"""The one table from error classes to HTTP status and OpenAI error body.
+
+Every body is `{"error": {"message", "type", "param", "code"}}`. Errors speak of flags, as the
+terminal does: here they are told with the names of the fields, and without the paths of this
+machine.
+"""
+
+import logging
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from geniex.server.request_id import current_request_id
+from geniex_catalogue import errors as e
+
+_log = logging.getLogger("geniex.server")
+
+INVALID, FAILED = "invalid_request_error", "server_error"
+
+
+class ErrorDetail(BaseModel):
+    """What is wrong; `param` is the field that it is about, `code` a word for programs."""
+
+    message: str
+    type: str = Field(examples=[INVALID])
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorBody(BaseModel):
+    """The body of every answer that is an error."""
+
+    error: ErrorDetail
+
+
+class RequestError(e.GenieXError):
+    """Raised for a request that cannot be honoured; `param` is the field, `code` its kind."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        status: int = 400,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.param = param
+        self.code = code
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How a class of errors is answered; a 5xx with `retry` says when to come again."""
+
+    status: int
+    code: str
+    param: str | None = None
+    retry: bool = False
+
+
+# what any route may answer beside its own, for the OpenAPI document
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorBody, "description": text}
+    for status, text in {
+        400: "The request cannot be honoured",
+        401: "The API key is missing or wrong",
+        404: "There is no such model or route",
+        405: "The route does not take this method",
+        413: "The body is too large",
+        500: "The server failed",
+        503: "The server is busy or about to end; `Retry-After` says when to come again",
+    }.items()
+}
+
+_NOT_FOUND = Row(404, "model_not_found", "model")
+
+ROWS: dict[type[e.GenieXError], Row] = {
+    e.GenieXError: Row(500, "internal_error"),
+    e.UsageError: Row(400, "invalid_value"),
+    e.SchemaError: Row(400, "unsupported_schema", "response_format"),
+    e.ModelRefError: _NOT_FOUND,
+    e.ModelNotFoundError: _NOT_FOUND,
+    e.ModelPathError: _NOT_FOUND,
+    e.DraftNotFoundError: Row(400, "draft_model_not_found", "spec_draft_model"),
+    e.PrecisionNotFoundError: _NOT_FOUND,
+    e.AmbiguousModelError: Row(400, "model_ambiguous", "model"),
+    e.CatalogueError: Row(500, "internal_error"),
+    e.StoreError: Row(500, "store_error"),
+    e.ManifestError: Row(500, "store_error"),
+    e.StoreBusyError: Row(503, "model_changing", "model", retry=True),
+    e.ModelFileError: Row(500, "model_unusable"),
+    e.GGUFError: Row(500, "model_unusable"),
+    e.IncompleteShardsError: Row(500, "model_unusable"),
+    e.HubError: Row(500, "hub_error"),
+    e.HubAuthError: Row(500, "hub_error"),
+    e.HubNotFoundError: Row(500, "hub_error"),
+    e.HubRateLimitError: Row(500, "hub_error"),
+    e.HubOfflineError: Row(500, "hub_error"),
+    e.TransferError: Row(500, "transfer_failed"),
+    e.ChecksumError: Row(500, "transfer_failed"),
+    e.DiskSpaceError: Row(500, "disk_full"),
+    e.NoRuntimeError: Row(400, "no_runtime", "model"),
+    e.RuntimeNotInstalledError: Row(500, "runtime_not_installed"),
+    e.LoadError: Row(500, "model_load_failed"),
+    e.LoadCancelledError: Row(503, "model_load_cancelled", retry=True),
+    e.MemoryBudgetError: Row(400, "insufficient_memory", "model"),
+    e.ServerBusyError: Row(503, "server_busy", retry=True),
+    e.AddressError: Row(500, "internal_error"),
+    e.ServerError: Row(500, "internal_error"),
+    e.ServerUnreachableError: Row(500, "internal_error"),
+    e.SpeculativeError: Row(400, "speculation_failed", "spec_type"),
+    e.ContextLengthError: Row(400, "context_length_exceeded", "messages"),
+    e.TemplateError: Row(400, "template_error", "messages"),
+    e.GenerationError: Row(500, "generation_failed"),
+}
+
+_RETRY_AFTER = 1.0  # seconds, where an error does not know better
+
+# flags of the terminal whose fields have other names
+_FIELDS = {
+    "spec-type": "spec_type",
+    "draft-model": "spec_draft_model",
+    "draft-tokens": "spec_n_max",
+    "draft-min": "spec_n_min",
+    "draft-p-min": "spec_p_min",
+    "nctx": "nctx",
+    "ngl": "ngl",
+    "compute": "compute",
+}
+_FLAG = re.compile(r"--([a-z][a-z-]*[a-z])")
+_ROOT = r"(?:[A-Za-z]:[\\/]|\\\\|~[\\/]|/)"
+_QUOTED_PATH = re.compile(rf"([`'\"]){_ROOT}[^`'\"]*?([^\\/`'\"]*)\1")
+_PLAIN_PATH = re.compile(rf"(?<![\w.:/\\`'\"~-]){_ROOT}(?:[^\s\\/`'\"]+[\\/])+([^\s\\/`'\":;,]*)")
+
+
+def row_of(kind: type[e.GenieXError]) -> Row:
+    """The row of a class, or of its nearest base."""
+    return next(ROWS[base] for base in kind.__mro__ if base in ROWS)
+
+
+def describe(error: BaseException) -> tuple[int, ErrorBody, dict[str, str]]:
+    """Status, body and headers of an error; what is not ours says no more than that it failed."""
+    if isinstance(error, RequestError):
+        text = _FLAG.sub(_field_of, _with_hint(error.message, error.hint))
+        return error.status, _body(error.status, text, error.param, error.code), {}
+    if not isinstance(error, e.GenieXError):
+        return 500, _body(500, _failure(error), None, "internal_error"), {}
+    row = row_of(type(error))
+    headers = {}
+    if row.retry:
+        seconds = getattr(error, "retry_after", _RETRY_AFTER)
+        headers["retry-after"] = str(max(1, math.ceil(seconds)))
+    return row.status, _body(row.status, _text(error), row.param, row.code), headers
+
+
+def note(error: BaseException, status: int) -> None:
+    """Write an error that is our fault to the log, with the request that met it."""
+    if status >= 500 and not isinstance(error, e.ServerBusyError):
+        where = None if isinstance(error, e.GenieXError) else error
+        _log.error("request %s failed: %s", current_request_id(), error, exc_info=where)
+
+
+def without_paths(text: str) -> str:
+    """Text with the file names of this machine, but not their folders."""
+    text = _QUOTED_PATH.sub(r"\1\2\1", text)
+    return _PLAIN_PATH.sub(r"\1", text)
+
+
+def _body(status: int, message: str, param: str | None, code: str | None) -> ErrorBody:
+    # a lone surrogate cannot be sent
+    message = message.encode("utf-8", "replace").decode()
+    kind = FAILED if status >= 500 else INVALID
+    return ErrorBody(error=ErrorDetail(message=message, type=kind, param=param, code=code))
+
+
+def _text(error: e.GenieXError) -> str:
+    if isinstance(error, e.ContextLengthError):
+        return (
+            f"This model's maximum context length is {error.context_length} tokens. However, you "
+            f"requested {error.prompt_tokens} tokens in the prompt. Please shorten the prompt, or "
+            "raise `nctx`."
+        )
+    return without_paths(_FLAG.sub(_field_of, _with_hint(error.message, error.hint)))
+
+
+def _field_of(flag: re.Match[str]) -> str:
+    return _FIELDS.get(flag[1], flag[0])
+
+
+def _with_hint(message: str, hint: str | None) -> str:
+    return f"{message}. {hint[:1].upper()}{hint[1:]}" if hint else message
+
+
+def _failure(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "the machine is out of memory"
+    return f"the server failed at this request; its log says more at {current_request_id()}"

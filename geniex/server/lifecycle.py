@@ -1,0 +1,149 @@
+"""How the server begins and ends.
+
+It begins to listen before the model it was given is loaded, and ends in two steps: at the first
+signal it takes no new requests and lets running answers end within the grace time, at the second
+one it ends at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import ssl
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import uvicorn
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp
+
+from geniex_catalogue.errors import GenieXError, LoadCancelledError, UsageError
+
+if TYPE_CHECKING:
+    from geniex.server.state import ServerState
+
+ENDED, INTERRUPTED = 0, 130
+
+_log = logging.getLogger("geniex.server")
+_KEEP_CONNECTION = 75  # seconds: longer than clients keep theirs, or both ends race
+_LAST_WORDS = 2  # seconds for what is cut off to close, after the grace time
+
+
+def lifespan(state: ServerState) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """Load the first model in the background, and free all of them at the end."""
+
+    @asynccontextmanager
+    async def live(app: FastAPI) -> AsyncIterator[None]:
+        gone = threading.Event()
+        if state.options.preload is not None:
+            state.not_ready = f"`{state.options.preload}` is being loaded"
+            threading.Thread(
+                target=_preload, args=(state, gone), name="geniex-preload", daemon=True
+            ).start()
+        try:
+            yield
+        finally:
+            state.draining = True
+            gone.set()
+            await run_in_threadpool(state.pool.close)
+
+    return live
+
+
+def _preload(state: ServerState, gone: threading.Event) -> None:
+    from geniex.server.pool import ModelWish
+
+    name = state.options.preload
+    try:
+        state.pool.acquire(ModelWish(name), gone).close()
+        state.not_ready = None
+    except LoadCancelledError:
+        return
+    except GenieXError as exc:
+        state.not_ready = f"`{name}` could not be loaded: {exc.message}"
+        _log.error("%s", state.not_ready)
+
+
+def serve(
+    app: ASGIApp,
+    state: ServerState,
+    sockets: list[socket.socket],
+    on_listening: Callable[[], None],
+    *,
+    keyfile: Path | None = None,
+    certfile: Path | None = None,
+) -> int:
+    """Serve until a signal ends it; the answer is the exit code.
+
+    `on_listening` is called once the sockets answer. Raises UsageError for unusable TLS files.
+    """
+    config = uvicorn.Config(
+        app,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_CONNECTION,
+        timeout_graceful_shutdown=_LAST_WORDS,
+        ssl_keyfile=keyfile,
+        ssl_certfile=certfile,
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as exc:
+        files = " and ".join(f"`{file}`" for file in (certfile, keyfile) if file is not None)
+        raise UsageError(
+            f"TLS cannot be set up with {files}: {exc.strerror or exc}",
+            hint="give a certificate and its key as PEM files",
+        ) from exc
+    server = _Server(config, state, on_listening)
+    server.run(sockets)
+    return server.code
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which drains before it stops listening."""
+
+    def __init__(
+        self, config: uvicorn.Config, state: ServerState, on_listening: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self.code = ENDED
+        self._state = state
+        self._on_listening = on_listening
+        self._deadline = 0.0
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and say so."""
+        await super().startup(sockets)
+        if self.started and not self.should_exit:
+            self._on_listening()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether to stop listening now; called ten times a second."""
+        if self._state.draining:
+            over = time.monotonic() >= self._deadline
+            if over and self._state.active:
+                _log.warning("%d answers are cut off", self._state.active)
+            self.should_exit = self.should_exit or over or not self._state.active
+        return await super().on_tick(counter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain at the first signal, end at once at the second."""
+        code = INTERRUPTED if sig == signal.SIGINT else ENDED
+        if self._state.draining:
+            # native calls may run for long yet, and nothing on disk is half written
+            os._exit(code)
+        self.code = code
+        self._deadline = time.monotonic() + self._state.options.grace
+        self._state.draining = True
