@@ -78,24 +78,9 @@ class RequestFields(BaseModel):
         return UNSET if self.keep_alive is None else self.keep_alive
 
 
-class Extras(RequestFields):
-    """How tokens are drawn, and how the request speculates."""
+class SpeculatingFields(RequestFields):
+    """How the request speculates."""
 
-    temperature: float | None = Field(None, ge=0, le=100, description="0 is greedy.")
-    top_p: float | None = Field(None, ge=0, le=1)
-    top_k: int | None = Field(None, ge=0, le=(1 << 31) - 1, description="0: all tokens.")
-    min_p: float | None = Field(None, ge=0, le=1)
-    repetition_penalty: float | None = Field(None, gt=0, le=100)
-    presence_penalty: float | None = Field(None, ge=-100, le=100)
-    frequency_penalty: float | None = Field(None, ge=-100, le=100)
-    seed: int | None = Field(None, description="Any whole number; none: drawn at random.")
-    logit_bias: dict[TokenId, Bias] | None = Field(
-        None, description="What is added to the logits of token ids."
-    )
-    grammar_string: str | None = Field(None, description="A GBNF grammar that the answer obeys.")
-    grammar_path: str | None = Field(
-        None, description="A GBNF file below the folder that the operator has set for them."
-    )
     spec_type: str | None = Field(
         None,
         description="How to speculate: `draft-mtp`, `draft-simple`, `ngram-simple` and others with "
@@ -143,6 +128,26 @@ class Extras(RequestFields):
             )
         except UsageError as exc:
             raise _refusal(exc, "spec_draft_model" if draft else "spec_type") from exc
+
+
+class Extras(SpeculatingFields):
+    """How tokens are drawn, and how the request speculates."""
+
+    temperature: float | None = Field(None, ge=0, le=100, description="0 is greedy.")
+    top_p: float | None = Field(None, ge=0, le=1)
+    top_k: int | None = Field(None, ge=0, le=(1 << 31) - 1, description="0: all tokens.")
+    min_p: float | None = Field(None, ge=0, le=1)
+    repetition_penalty: float | None = Field(None, gt=0, le=100)
+    presence_penalty: float | None = Field(None, ge=-100, le=100)
+    frequency_penalty: float | None = Field(None, ge=-100, le=100)
+    seed: int | None = Field(None, description="Any whole number; none: drawn at random.")
+    logit_bias: dict[TokenId, Bias] | None = Field(
+        None, description="What is added to the logits of token ids."
+    )
+    grammar_string: str | None = Field(None, description="A GBNF grammar that the answer obeys.")
+    grammar_path: str | None = Field(
+        None, description="A GBNF file below the folder that the operator has set for them."
+    )
 
     def sampling(self, state: ServerState) -> SamplingOptions:
         """How to draw; reads the grammar's file, so it may block.
