@@ -1,0 +1,1 @@
+"""Which models are here, what is in memory, and loading by hand."""

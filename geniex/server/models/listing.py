@@ -1,0 +1,95 @@
+"""The models that are here, by the names that work everywhere."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from geniex.config import Settings
+from geniex.server.options import ServerOptions
+from geniex.session import find_model
+from geniex_catalogue import names
+from geniex_catalogue.entries import catalogue
+from geniex_catalogue.errors import GenieXError, ModelNotFoundError, PrecisionNotFoundError
+from geniex_catalogue.gguf import read_header
+from geniex_catalogue.resolver import ResolvedModel
+from geniex_catalogue.store import Store
+
+_SERVED = ("model", "embedding")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One model: `id` is its canonical name, `created` seconds since the epoch."""
+
+    id: str
+    created: int
+    owner: str
+
+
+def listed(settings: Settings, options: ServerOptions) -> list[Listed]:
+    """Every model that can answer, each precision on its own, by name. Raises StoreError.
+
+    Drafts are not among them: they answer nothing themselves.
+    """
+    found = {model.id: model for model in (*_built_in(), *_stored(settings))}
+    for path in options.paths:
+        with suppress(GenieXError):
+            found[path] = find(path, settings, options)
+    return [found[name] for name in sorted(found)]
+
+
+def find(name: str, settings: Settings, options: ServerOptions) -> Listed:
+    """The model that a name means, in whatever spelling, a draft too.
+
+    Raises ModelNotFoundError and PrecisionNotFoundError for what is not here.
+    """
+    text = name if name in options.paths else str(names.parse(name, catalogue().aliases))
+    found = find_model(text, settings, "draft")
+    if isinstance(found, ResolvedModel):
+        owner = found.ref.org if found.ref is not None else names.LOCAL_ORG
+        return Listed(found.name, _created(found.path), owner)
+    if found.cached_precisions:
+        raise PrecisionNotFoundError(
+            found.ref.name, found.ref.selector or "", found.cached_precisions
+        )
+    raise ModelNotFoundError(name, hint=f"run `geniex pull {found.ref}` first")
+
+
+def names_like(name: str, settings: Settings) -> tuple[str, ...]:
+    """Names of models that are here and like the one given, the likest first."""
+    here = [model.id for model in listed(settings, ServerOptions())]
+    return names.suggest(name.partition(":")[0], {known: known for known in here})
+
+
+def _built_in() -> Iterator[Listed]:
+    for entry in catalogue().entries:
+        for label in entry.builtin:
+            ref = names.parse(f"{entry.name}:{label}")
+            file = catalogue().builtin_file(ref)
+            if file is not None and _is_served(file[1]):
+                yield Listed(str(ref), _created(file[1]), ref.org)
+
+
+def _stored(settings: Settings) -> Iterator[Listed]:
+    for model in Store(settings.data_dir).list():
+        for label in model.precisions:
+            records = model.records(label)
+            path = model.path(records[0])
+            if model.format == "qairt" or _is_served(path):
+                place = path.parent if model.format == "qairt" else path
+                yield Listed(str(model.named(label)), _created(place), model.ref.org)
+
+
+def _is_served(path: Path) -> bool:
+    try:
+        return read_header(path).role in _SERVED
+    except (GenieXError, OSError):
+        return False  # damaged, or just removed: a request for it says so
+
+
+def _created(path: Path) -> int:
+    try:
+        return int(path.stat().st_mtime)
+    except OSError:
+        return 0
