@@ -1,0 +1,100 @@
+"""From a wish that was read to what is to be loaded, and how much memory that takes."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from geniex.server.contextset import Key
+from geniex.server.footprint import Footprint, WeightsKey, fitted, footprint
+from geniex.server.identity import Reading, find_draft, identity_of
+from geniex.session import decide_speculation, wish_of
+from geniex.speculation import RUNTIME, SIMPLE, Speculation
+from geniex_catalogue.errors import DraftNotFoundError, GGUFError, SpeculativeError
+from geniex_catalogue.resolver import ResolvedModel
+from geniex_runtimes import dispatcher, registry
+from geniex_runtimes.contract import HardwareProfile, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Everything that is settled before a load begins."""
+
+    reading: Reading
+    machine: HardwareProfile
+    plan: Plan
+    speculation: Speculation
+    footprint: Footprint
+
+    @property
+    def key(self) -> Key:
+        """What contexts of this kind are told by."""
+        return Key(
+            model=identity_of(self.reading.resolved),
+            draft=identity_of(self.speculation.draft),
+            runtime=self.plan.runtime,
+            compute=self.plan.compute,
+            devices=self.plan.devices,
+            gpu_layers=self.plan.gpu_layers,
+            context_length=self.plan.context_length,
+            speculation=self.speculation.options,
+            purpose=self.reading.purpose,
+        )
+
+
+def settle(
+    reading: Reading,
+    machine: HardwareProfile,
+    slots: int,
+    room: int | None,
+    here: Collection[WeightsKey],
+) -> Case:
+    """Choose runtime, devices, context and speculation for a wish.
+
+    `room` is how many bytes it may take of the machine's memory if all idle models go (None:
+    unknown), `here` are the weights that are loaded. Raises NoRuntimeError, UsageError,
+    DraftNotFoundError, and SpeculativeError for a draft that does not fit the model.
+    """
+    resolved, settings = reading.resolved, reading.settings
+    if room is not None:
+        machine = replace(machine, memory_free=room)
+    wish = replace(wish_of(settings), embedding=reading.purpose == "embedding")
+    plan = dispatcher.plan(resolved, machine, registry.availability(), wish)
+    speculation = _speculation(reading, plan)
+    draft = speculation.draft
+    if settings.nctx is None:
+        plan = fitted(resolved, plan, slots, room, here, draft)
+    size = footprint(resolved, plan, slots, draft=draft, devices=machine.devices)
+    return Case(reading, machine, plan, speculation, size)
+
+
+def _speculation(reading: Reading, plan: Plan) -> Speculation:
+    def find(name: str, *, offered: bool) -> ResolvedModel | None:
+        if reading.draft is not None and name == reading.speculation.draft:
+            return reading.draft
+        try:
+            return find_draft(name, reading.settings)
+        except DraftNotFoundError:
+            if offered:
+                return None
+            raise
+
+    made = decide_speculation(reading.speculation, reading.resolved, plan, reading.settings, find)
+    if reading.draft is not None and plan.runtime == RUNTIME:
+        _check_pair(reading, made)
+    return made
+
+
+def _check_pair(reading: Reading, made: Speculation) -> None:
+    """Raise SpeculativeError where the draft that was named does not fit the model."""
+    # imported here: other runtimes have no use for it
+    from geniex_runtimes.llama_cpp.speculative import pair
+
+    model, draft = reading.resolved, reading.draft
+    if model.header is None or draft is None:
+        return
+    check = pair.check_simple if SIMPLE in made.options.types else pair.check
+    try:
+        check(model.header, model.path, draft.header, draft.path)
+    except (SpeculativeError, GGUFError) as exc:
+        raise SpeculativeError(
+            f"draft model `{draft.name}` does not fit `{model.name}`: {exc.message}", hint=exc.hint
+        ) from exc
