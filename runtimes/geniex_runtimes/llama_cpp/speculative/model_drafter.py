@@ -31,7 +31,6 @@ log = logging.getLogger("geniex.llama_cpp.draft")
 Mode: TypeAlias = Literal["shared", "own", "chained", "simple"]
 Floats: TypeAlias = npt.NDArray[np.float32]
 
-_NO_STATE: Floats = np.zeros(0, np.float32)
 _MERGED = 16  # rows per slot that are caught up in the first decode of a draft, not before it
 _CONFIDENCE_OVER = 10  # llama.cpp compares p_min with the share among so many likeliest tokens
 
@@ -48,12 +47,16 @@ class _Track:
     def __init__(self, width: int) -> None:
         self._bytes = 4 * width
         self.pending: Floats = np.zeros(width, np.float32)
-        self._pending_address = self.pending.ctypes.data
-        self._buffer: Floats = np.zeros((64, width), np.float32)
+        self.pending_address = self.pending.ctypes.data
+        self._grow(np.zeros((64, width), np.float32))
         self.held = 0
         self.tokens: list[int] = []
         self.rows = 0  # address of the states of the rows just verified
         self.row = 0
+
+    def _grow(self, buffer: Floats) -> None:
+        self._buffer = buffer
+        self._address = buffer.ctypes.data
 
     @property
     def hidden(self) -> Floats:
@@ -63,19 +66,19 @@ class _Track:
     def add(self, start: int, tokens: Sequence[int]) -> None:
         """Append tokens at positions from `start` on, whose states lie at `rows`."""
         known = max(0, self.held - start)
-        new = tokens[known:]
+        new = tokens[known:] if known else tokens
         first = len(self.tokens)
         self.tokens += new
         if len(self.tokens) > len(self._buffer):
             larger: Floats = np.zeros((2 * len(self.tokens), self._buffer.shape[1]), np.float32)
             larger[:first] = self._buffer[:first]
-            self._buffer = larger
+            self._grow(larger)
         if not self._bytes:
             return
         # the state before a token is that of the token before it
-        place, count = self._buffer[first:].ctypes.data, len(new)
+        place, count = self._address + first * self._bytes, len(new)
         if new and not known:
-            ctypes.memmove(place, self._pending_address, self._bytes)
+            ctypes.memmove(place, self.pending_address, self._bytes)
             place, count = place + self._bytes, count - 1
         if count > 0:
             source = self.rows + max(0, known - 1) * self._bytes
@@ -85,7 +88,7 @@ class _Track:
     def remember(self, row: int) -> None:
         """Take the state of a verified row for the one at the target's last token."""
         if self._bytes:
-            ctypes.memmove(self._pending_address, self.rows + row * self._bytes, self._bytes)
+            ctypes.memmove(self.pending_address, self.rows + row * self._bytes, self._bytes)
 
     def cut(self, length: int) -> None:
         """Forget all but the first `length` of the tokens that are behind."""
@@ -93,8 +96,8 @@ class _Track:
 
     def advance(self, count: int) -> None:
         """The first `count` of the tokens behind have draft cells now."""
-        rest = len(self.tokens) - count
-        self._buffer[:rest] = self._buffer[count : len(self.tokens)].copy()
+        if rest := len(self.tokens) - count:
+            self._buffer[:rest] = self._buffer[count : len(self.tokens)].copy()
         del self.tokens[:count]
         self.held += count
 
@@ -121,8 +124,10 @@ class ModelDrafter:
         self._width = weights.hidden_size if mode != "simple" else 0
         self._batch = Batch(library, BATCH_ROWS, self._width)
         self._tracks = [_Track(self._width) for _ in range(target.options.slots)]
-        self._logits_type = ctypes.c_float * self._vocab
-        self._hidden_type = ctypes.c_float * self._width
+        slots = target.options.slots
+        # the states that a chain of heads has come to, by ask and head
+        self._states: Floats = np.zeros((slots, self._heads, self._width), np.float32)
+        self._states_address = self._states.ctypes.data
         if self._width:
             library.set_nextn(target.handle, True, False)
             # own heads also evaluate rows that give no token: the states of all rows are counted
@@ -164,17 +169,9 @@ class ModelDrafter:
             raise GenerationError("llama.cpp gave no hidden states for the draft")
         return int(base)
 
-    def _state(self, rows: int, index: int) -> Floats:
-        if not self._width:
-            return _NO_STATE
-        buffer = self._hidden_type.from_address(rows + index * self._width * 4)
-        return np.frombuffer(memoryview(buffer), np.float32).copy()
-
-    def _own_state(self, row: int) -> Floats:
-        """The draft's own state at a row of its batch, for its next step."""
-        if not self._width:
-            return _NO_STATE
-        return self._state(self._library.nextn_row(self._context.handle, row), 0)
+    def _own_state(self, row: int) -> int:
+        """Where the draft's own state at a row of its batch lies, until its next decode."""
+        return self._library.nextn_row(self._context.handle, row) if self._width else 0
 
     def accept(self, slot: int, verified: Rows, accepted: int) -> None:
         """Keep the states of what the target has accepted."""
@@ -218,14 +215,16 @@ class ModelDrafter:
         for index, ask in enumerate(asks):
             track = self._tracks[ask.slot]
             if base:
-                track.pending[:] = self._state(base, track.row)
+                state = base + track.row * self._width * 4
+            else:
+                state = track.pending_address
             count = len(track.tokens)
             if count:
                 row = batch.add(ask.slot, track.held, track.tokens, all_logits=False)
                 batch.hidden[row : row + count] = track.hidden
                 track.advance(count)
             row = batch.add(ask.slot, len(ask.tokens), (ask.last,), all_logits=True)
-            batch.hidden[row] = track.pending
+            batch.set_state(row, state)
             live.append((index, row))
         return live
 
@@ -235,10 +234,11 @@ class ModelDrafter:
         batch, context = self._batch, self._context
         while live:
             context.decode(batch)
-            going_on: list[tuple[int, int, Floats]] = []
-            for index, row in live:
+            logits = context.logits()
+            going_on: list[tuple[int, int, int]] = []
+            for rank, (index, row) in enumerate(live):
                 ask = asks[index]
-                token = self._best(row, ask.p_min)
+                token = _best(logits[rank], ask.p_min)
                 if token is None:
                     continue
                 drafts[index].append(token)
@@ -252,13 +252,15 @@ class ModelDrafter:
                 ahead = 0 if self._mode == "shared" else len(drafts[index])
                 position = len(ask.tokens) + ahead
                 row = batch.add(ask.slot, position, (token,), all_logits=True)
-                batch.hidden[row] = state
+                batch.set_state(row, state)
                 live.append((index, row))
 
     def _draft_chained(self, asks: Sequence[Ask], drafts: list[list[int]]) -> None:
         """Head i reads the last token and the i tokens drafted so far, and gives the next."""
         batch, context, library = self._batch, self._context, self._library
-        states = [[self._tracks[ask.slot].pending.copy()] for ask in asks]
+        states = self._states
+        for index, ask in enumerate(asks):
+            states[index, 0] = self._tracks[ask.slot].pending
         live = list(range(len(asks)))
         for head in range(self._heads):
             live = [index for index in live if head < asks[index].n_max]
@@ -268,21 +270,26 @@ class ModelDrafter:
             ends: list[int] = []
             for index in live:
                 ask = asks[index]
-                context.keep(ask.slot, len(ask.tokens))
+                if head:
+                    context.keep(ask.slot, len(ask.tokens))
                 tokens = [ask.last, *drafts[index]]
                 row = batch.add(ask.slot, len(ask.tokens), tokens, all_logits=False)
-                batch.hidden[row : row + len(tokens)] = states[index]
+                batch.hidden[row : row + len(tokens)] = states[index, : len(tokens)]
                 ends.append(row + len(tokens) - 1)
                 batch.want_logits(ends[-1])
             library.set_nextn_head(context.handle, head)
             context.decode(batch)
+            logits = context.logits()
             going_on: list[int] = []
-            for index, row in zip(live, ends, strict=True):
-                token = self._best(row, asks[index].p_min)
+            for rank, (index, row) in enumerate(zip(live, ends, strict=True)):
+                token = _best(logits[rank], asks[index].p_min)
                 if token is not None:
                     drafts[index].append(token)
-                    states[index].append(self._own_state(row))
-                    going_on.append(index)
+                    if head + 1 < min(self._heads, asks[index].n_max):
+                        place = (index * self._heads + head + 1) * self._width * 4
+                        source = self._own_state(row)
+                        ctypes.memmove(self._states_address + place, source, self._width * 4)
+                        going_on.append(index)
             live = going_on
         library.set_nextn_head(context.handle, 0)
         for ask in asks:
@@ -295,30 +302,28 @@ class ModelDrafter:
             track = self._tracks[ask.slot]
             while len(track.tokens) > leave:
                 count = min(len(track.tokens), batch.capacity)
+                batch.clear()
+                batch.add(ask.slot, track.held, track.tokens[:count], all_logits=False)
+                batch.hidden[:count] = track.hidden[:count]
                 for head in range(self._heads):
-                    if self._heads > 1:
+                    if head:
                         context.keep(ask.slot, track.held)
                         self._library.set_nextn_head(context.handle, head)
-                    batch.clear()
-                    batch.add(ask.slot, track.held, track.tokens[:count], all_logits=False)
-                    batch.hidden[:count] = track.hidden[:count]
                     context.decode(batch)
                 if self._heads > 1:
                     self._library.set_nextn_head(context.handle, 0)
                 track.advance(count)
 
-    def _best(self, row: int, p_min: float) -> int | None:
-        """The likeliest token; None where its confidence is below `p_min`."""
-        address = self._library.logits_ith(self._context.handle, row)
-        buffer = self._logits_type.from_address(address)
-        logits = np.frombuffer(memoryview(buffer), np.float32)
-        token = int(logits.argmax())
-        if p_min > 0:
-            top = np.partition(logits, -_CONFIDENCE_OVER)[-_CONFIDENCE_OVER:]
-            if 1.0 / float(np.exp(top - logits[token]).sum()) < p_min:
-                return None
-        return token
-
     def close(self) -> None:
         """Free the draft's context."""
         self._context.close()
+
+
+def _best(logits: Floats, p_min: float) -> int | None:
+    """The likeliest token; None where its confidence is below `p_min`."""
+    token = int(logits.argmax())
+    if p_min > 0:
+        top = np.partition(logits, -_CONFIDENCE_OVER)[-_CONFIDENCE_OVER:]
+        if 1.0 / float(np.exp(top - logits[token]).sum()) < p_min:
+            return None
+    return token
