@@ -10,10 +10,6 @@ from collections.abc import Iterator
 from geniex.chat.reasoning import Part
 from geniex.chat.tools import ToolCallPart
 from geniex.server.responses.output import CallItem, Json, OutputItem, Status, TextItem
-from geniex.session import Answer
-
-# how the run of an answer shows in the response, and in its items
-_CUT_OFF = "the answer was cut off: its model was unloaded"
 
 
 class Assembly:
@@ -40,25 +36,24 @@ class Assembly:
         assert self._open is not None
         yield from map(self._numbered, self._open.add(part))
 
-    def end(self, answer: Answer, usage: Json, geniex: Json) -> Iterator[Json]:
-        """The last events: the response is complete, cut short by a limit, or failed."""
-        status: Status = "completed" if answer.finish_reason in _WHOLE else "incomplete"
+    def end(self, limited: bool, usage: Json, geniex: Json) -> Iterator[Json]:
+        """The last events; `limited`: a limit of tokens cut the answer short."""
+        status: Status = "incomplete" if limited else "completed"
         if self._open is None and not self.response["output"]:
             # an answer of no words is a message without text, as clients expect one
             yield from self._start(Part("content", ""))
         yield from self._close(status)
         self.response |= {"usage": usage, "geniex": geniex}
-        if answer.finish_reason == "cancelled":
-            yield from self.fail("server_error", _CUT_OFF)
-            return
-        if status == "incomplete":
+        if limited:
             self.response["incomplete_details"] = {"reason": "max_output_tokens"}
+        else:
+            self.response["completed_at"] = int(time.time())
         yield self._ended(status)
 
-    def fail(self, code: str, message: str) -> Iterator[Json]:
+    def fail(self, message: str) -> Iterator[Json]:
         """The last events of a response that an error ended."""
         yield from self._close("incomplete")
-        self.response["error"] = {"code": code, "message": message}
+        self.response["error"] = {"code": "server_error", "message": message}
         yield self._ended("failed")
 
     def _start(self, part: Part | ToolCallPart) -> Iterator[Json]:
@@ -77,14 +72,9 @@ class Assembly:
 
     def _ended(self, status: str) -> Json:
         self.response["status"] = status
-        if status == "completed":
-            self.response["completed_at"] = int(time.time())
         return self._numbered({"type": f"response.{status}", "response": dict(self.response)})
 
     def _numbered(self, event: Json) -> Json:
         event["sequence_number"] = self._number
         self._number += 1
         return event
-
-
-_WHOLE = ("stop", "tool_calls")

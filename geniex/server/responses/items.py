@@ -38,19 +38,20 @@ def read_input(given: object, instructions: str | None) -> list[Message]:
         return [*messages, Message("user", given)]
     if not isinstance(given, list):
         raise RequestError("`input` is a text or a list of items", param="input")
-    reader = _Reader(messages)
+    reader = _Reader()
     for index, item in enumerate(given):
         reader.read(_object(item, f"input[{index}]"), f"input[{index}]")
-    if not given:
-        raise RequestError("`input` is empty: send a text or at least one item", param="input")
-    return reader.finish()
+    said = reader.finish()
+    if not said:
+        raise RequestError("`input` is empty: send a text, or an item with one", param="input")
+    return [*messages, *said]
 
 
 class _Reader:
     """Gathers the items of one assistant turn into one message."""
 
-    def __init__(self, messages: list[Message]) -> None:
-        self._messages = messages
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
         self._turn: Message | None = None
         self._called: dict[str, str] = {}
 

@@ -1,12 +1,10 @@
 """The response object before anything is generated."""
 
-import time
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from geniex.chat.response_format import ResponseFormat
-from geniex.chat.tools import Tool
+from geniex.chat.tools import Tool, ToolChoice
 from geniex.server.responses.output import Json, new_id
 from geniex.server.responses.protocol import ResponsesRequest
 
@@ -31,13 +29,12 @@ class ResponseObject(BaseModel):
     )
 
 
-def skeleton(request: ResponsesRequest, model: str, tools: tuple[Tool, ...]) -> Json:
-    """The response to `request`, by the model of that name, still without output."""
-    reasoning = request.reasoning
+def skeleton(request: ResponsesRequest, model: str, created: int) -> Json:
+    """The response of the model of that name, `created` in seconds, with no output yet."""
     return {
         "id": new_id("resp"),
         "object": "response",
-        "created_at": int(time.time()),
+        "created_at": created,
         "completed_at": None,
         "status": "in_progress",
         "background": False,
@@ -51,17 +48,14 @@ def skeleton(request: ResponsesRequest, model: str, tools: tuple[Tool, ...]) -> 
         "parallel_tool_calls": request.parallel_tool_calls is not False,
         "previous_response_id": None,
         "prompt_cache_key": request.prompt_cache_key,
-        "reasoning": {
-            "effort": reasoning.effort if reasoning is not None else None,
-            "summary": None,
-        },
+        "reasoning": {"effort": request.effort, "summary": None},
         "safety_identifier": request.safety_identifier,
         "service_tier": "default",
         "store": False,
         "temperature": request.temperature,
         "text": {"format": _format(request), "verbosity": "medium"},
         "tool_choice": _choice(request),
-        "tools": [_tool(tool) for tool in tools],
+        "tools": [_tool(tool) for tool in request.read_tools()],
         "top_logprobs": request.top_logprobs or 0,
         "top_p": request.top_p,
         "truncation": "disabled",
@@ -82,11 +76,28 @@ def _tool(tool: Tool) -> Json:
 
 
 def _choice(request: ResponsesRequest) -> Any:
-    return "auto" if request.tool_choice is None else request.tool_choice
+    given = request.tool_choice
+    if not isinstance(given, dict):
+        return given or "auto"
+    choice = ToolChoice.from_dict(given)
+    named = [{"type": "function", "name": name} for name in choice.names]
+    if given.get("type") == "function":
+        return named[0]
+    return {"type": "allowed_tools", "mode": choice.mode, "tools": named}
 
 
 def _format(request: ResponsesRequest) -> Json:
+    form = request.read_format()
     given = request.text.format if request.text is not None else None
-    if given is None or ResponseFormat.from_dict(given) is None:
+    if form is None or given is None:
         return {"type": "text"}
-    return given
+    if form.kind == "json_object":
+        return {"type": "json_object"}
+    named = given.get("json_schema", given)
+    return {
+        "type": "json_schema",
+        "name": named.get("name") or "response",
+        "description": named.get("description"),
+        "schema": form.schema,
+        "strict": named.get("strict"),
+    }

@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from geniex.chat.reasoning import Part
 from geniex.chat.tools import ToolCallPart
-from geniex_runtimes.contract import TokenLogprob
+from geniex.server.logprobs import token_entry
 
 Json: TypeAlias = dict[str, Any]
 Status: TypeAlias = Literal["completed", "incomplete"]
@@ -66,7 +66,7 @@ class TextItem:
         if self._kind == "content":
             event["logprobs"] = []
         if self._logprobs is not None:
-            listed = [_logprob(entry) for entry in part.logprobs]
+            listed = [token_entry(entry) for entry in part.logprobs]
             self._logprobs += listed
             event["logprobs"] = [_without_bytes(entry) for entry in listed]
         yield event
@@ -167,18 +167,6 @@ def _added(index: int, item: Json) -> Json:
 
 def _done(index: int, item: Json) -> Json:
     return {"type": "response.output_item.done", "output_index": index, "item": item}
-
-
-def _logprob(entry: TokenLogprob) -> Json:
-    return {**_likelihood(entry), "top_logprobs": [_likelihood(other) for other in entry.top]}
-
-
-def _likelihood(entry: TokenLogprob) -> Json:
-    return {
-        "token": entry.data.decode("utf-8", "replace"),
-        "bytes": list(entry.data),
-        "logprob": entry.logprob,
-    }
 
 
 def _without_bytes(entry: Json) -> Json:

@@ -1,124 +1,108 @@
-"""How a response is made: the request's options, the model's answer, the events or the object."""
+"""How a response is made: the request is read, the model answers, its parts become the response."""
 
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, closing
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from geniex.answering import Answer, AnswerOptions
-from geniex.chat.messages import Message
-from geniex.chat.response_format import ResponseFormat
-from geniex.chat.tools import Tool, ToolChoice, checked
+from geniex.answering import Answer, AnswerEvents
+from geniex.server import sse
+from geniex.server.answers import Ask, Ended, Item, Opened, answers
 from geniex.server.errors import ErrorBody, RequestError, describe, note
-from geniex.server.pump import Job, Work, collect, leased, pump
+from geniex.server.pump import Work, collect, pump
 from geniex.server.responses.assembly import Assembly
 from geniex.server.responses.items import read_input
 from geniex.server.responses.objects import skeleton
 from geniex.server.responses.output import Json
-from geniex.server.responses.protocol import ResponsesRequest, reading, refuse
-from geniex.server.sse import event, stream
+from geniex.server.responses.protocol import ResponsesRequest
 from geniex.server.state import ServerState
-from geniex.server.usage import geniex_of, usage_of
 from geniex.session import OpenModel
-from geniex_catalogue.errors import ContextLengthError, GenerationError, TemplateError
-
-# efforts that ask a model not to think
-_NO_EFFORT = ("none", "minimal")
+from geniex_catalogue.errors import ContextLengthError, TemplateError
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A request that has been read and can be honoured."""
+async def respond(state: ServerState, body: ResponsesRequest, request: Request) -> Response:
+    """The response to a request. Raises what its steps raise, before the first byte is sent."""
+    body.check()
 
-    request: ResponsesRequest
-    messages: list[Message]
-    options: AnswerOptions
+    def prepare() -> Sequence[Ask]:
+        messages, options = read_input(body.input, body.instructions), body.options(state)
 
+        def ask(model: OpenModel, choice: int) -> AnswerEvents:
+            try:
+                return model.answer(messages, options)
+            except (ContextLengthError, TemplateError) as exc:
+                raise _about_input(exc) from exc
 
-def read(request: ResponsesRequest, state: ServerState) -> Asked:
-    """Check everything that needs no model. Raises RequestError, naming the field."""
-    refuse(request)
-    tools = reading("tools", lambda: _tools(request))
-    choice = reading("tool_choice", lambda: ToolChoice.from_dict(request.tool_choice))
-    reading("tool_choice", lambda: choice.pick(tools))
-    given_format = request.text.format if request.text is not None else None
-    options = AnswerOptions(
-        sampling=request.sampling(state),
-        max_tokens=request.max_output_tokens,
-        think=_think(request),
-        tools=tools,
-        tool_choice=choice,
-        parallel_tool_calls=request.parallel_tool_calls is not False,
-        response_format=reading("text.format", lambda: ResponseFormat.from_dict(given_format)),
-        template_variables=_variables(request),
-        logprobs=(request.top_logprobs or 0) if request.wants_logprobs else None,
-    )
-    return Asked(request, read_input(request.input, request.instructions), options)
+        return [ask]
+
+    work = answers(state, body, prepare)
+    if body.stream:
+        return sse.stream(_lines(work, Making(body)), on_error=_error_event)
+    return JSONResponse(whole(await collect(work, request), body))
 
 
-async def respond(state: ServerState, request: ResponsesRequest, http: Request) -> Response:
-    """Answer a request, streamed or as a whole. Raises what the table of errors knows."""
-    asked = read(request, state)
-    work = leased(
-        state.pool,
-        request.wish(state),
-        request.stays(),
-        lambda job, model: _events(job, model, asked, state),
-    )
-    if request.stream:
-        return stream(_lines(work), on_error=_error_event)
-    events = await collect(work, http)
-    return JSONResponse(_whole(events[-1]))
+def whole(items: Sequence[Item], body: ResponsesRequest) -> Json:
+    """The response as one object."""
+    making = Making(body)
+    for item in items:
+        for _ in making.of(item):
+            pass
+    return making.assembly.response
 
 
-def _events(job: Job, model: OpenModel, asked: Asked, state: ServerState) -> Iterator[Json]:
-    """The events of one response, on a thread. An error before the first of them is raised."""
+class Making:
+    """Turns the items of an answer into events, and keeps the response that they add up to."""
+
+    assembly: Assembly
+
+    def __init__(self, body: ResponsesRequest) -> None:
+        self._body = body
+        self._begun = False
+        self._answer: Answer | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether an event has been given: the status of a stream is decided by then."""
+        return self._begun
+
+    def of(self, item: Item) -> Iterator[Json]:
+        """The events of an item."""
+        if isinstance(item, Opened):
+            response = skeleton(self._body, item.model, item.created)
+            self.assembly = Assembly(response, logprobs=self._body.wants_logprobs)
+            return
+        if not self._begun:
+            # not at `Opened`: a prompt that is too long is found after it
+            self._begun = True
+            yield from self.assembly.begin()
+        if isinstance(item, Ended):
+            assert self._answer is not None
+            limited = self._answer.finish_reason == "length"
+            yield from self.assembly.end(limited, item.usage.for_responses(), item.geniex)
+        elif isinstance(item[1], Answer):
+            self._answer = item[1]
+        else:
+            yield from self.assembly.add(item[1])
+
+
+async def _lines(work: Work[Item], making: Making) -> AsyncGenerator[bytes, None]:
+    """The events as they are sent, those that are ready together in one piece."""
     try:
-        running = model.answer(asked.messages, asked.options)
-    except (ContextLengthError, TemplateError) as exc:
-        raise _about_input(exc) from exc
-    job.closes(running)
-    response = skeleton(asked.request, model.resolved.name, asked.options.tools)
-    assembly = Assembly(response, logprobs=asked.request.wants_logprobs)
-    with closing(running):
-        yield from assembly.begin()
-        try:
-            for part in running:
-                if isinstance(part, Answer):
-                    state.metrics.answered(model.resolved.name, part.profile)
-                    usage = usage_of([part]).for_responses()
-                    yield from assembly.end(part, usage, geniex_of(model, [part]))
-                else:
-                    yield from assembly.add(part)
-        except Exception as exc:
-            if not asked.request.stream:
-                raise
-            status, body, _ = describe(exc)
-            note(exc, status)
-            yield from assembly.fail("server_error", body.error.message)
+        async with aclosing(pump(work)) as batches:
+            async for items in batches:
+                if text := b"".join(_line(event) for item in items for event in making.of(item)):
+                    yield text
+    except Exception as exc:
+        if not making.begun:
+            raise
+        status, body, _ = describe(exc)
+        note(exc, status)
+        yield b"".join(map(_line, making.assembly.fail(body.error.message)))
 
 
-def _tools(request: ResponsesRequest) -> tuple[Tool, ...]:
-    given = enumerate(request.tools or ())
-    return checked([reading(f"tools[{at}]", partial(Tool.from_dict, tool)) for at, tool in given])
-
-
-def _think(request: ResponsesRequest) -> bool | None:
-    if request.enable_think is not None:
-        return request.enable_think
-    effort = request.reasoning.effort if request.reasoning is not None else None
-    return None if effort is None else effort not in _NO_EFFORT
-
-
-def _variables(request: ResponsesRequest) -> dict[str, Any]:
-    """What the template is told, the client's own words over ours."""
-    effort = request.reasoning.effort if request.reasoning is not None else None
-    told = {} if effort is None else {"reasoning_effort": effort}
-    return {**told, **(request.chat_template_kwargs or {})}
+def _line(event: Json) -> bytes:
+    return sse.event(event, event["type"])
 
 
 def _about_input(error: ContextLengthError | TemplateError) -> RequestError:
@@ -127,23 +111,8 @@ def _about_input(error: ContextLengthError | TemplateError) -> RequestError:
     return RequestError(body.error.message, param="input", code=body.error.code, status=status)
 
 
-async def _lines(work: Work[Json]) -> AsyncGenerator[bytes, None]:
-    """The events as they are sent, those that are ready together in one piece."""
-    async with aclosing(pump(work)) as pieces:
-        async for events in pieces:
-            yield b"".join(event(each, each["type"]) for each in events)
-
-
-def _whole(last: Json) -> Json:
-    """The response of the last event. Raises GenerationError for one that failed."""
-    response: Json = last["response"]
-    if response["status"] == "failed":
-        raise GenerationError(response["error"]["message"])
-    return response
-
-
 def _error_event(body: ErrorBody) -> bytes:
-    """How a stream tells an error that came before there was a response."""
+    """How a stream tells of an error that came before there was a response, but after a ping."""
     error = body.error
     data = {"type": "error", "code": error.code, "message": error.message, "param": error.param}
-    return event({**data, "sequence_number": 0}, "error")
+    return _line({**data, "sequence_number": 0})
