@@ -7,26 +7,32 @@ takes more than its share of the slots.
 
 import hashlib
 import json
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from geniex import __version__
-from geniex.answering import Answer, AnswerEvents, AnswerPart
+from geniex.answering import Answer, AnswerPart
 from geniex.server.fields import RequestFields
-from geniex.server.pump import Job, Work, leased
+from geniex.server.pump import Closes, Job, Work, leased
 from geniex.server.state import ServerState
 from geniex.server.usage import Usage, geniex_of, usage_of
 from geniex.session import OpenModel
 from geniex_catalogue.errors import GenerationError
 
-log = logging.getLogger("geniex.server")
+
+class Events(Closes, Protocol):
+    """A running answer, such as `AnswerEvents`."""
+
+    def __iter__(self) -> Iterator[AnswerPart | Answer]:
+        """Its parts, then the whole."""
+        ...
+
 
 # starts to answer one prompt, for the choice of this number
-Ask: TypeAlias = Callable[[OpenModel, int], AnswerEvents]
+Ask: TypeAlias = Callable[[OpenModel, int], Events]
 
 
 @dataclass(frozen=True, slots=True)

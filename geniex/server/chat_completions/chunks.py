@@ -1,102 +1,59 @@
-"""The chunks of a streamed chat completion, as the bytes of their events.
+"""The chunks of a streamed chat completion: concatenated, their deltas are the whole message."""
 
-There is one for every piece of text, so they are put together from a prepared head and the JSON of
-what is new. Concatenated, the deltas are the message that is not streamed.
-"""
-
-import json
-import secrets
 from collections.abc import Iterator
 from typing import Any
 
 from geniex.answering import Answer, AnswerPart
 from geniex.chat.reasoning import Part
 from geniex.chat.tools import ToolCallPart
-from geniex.server import sse
-from geniex.server.answers import Ended, Item, Opened
+from geniex.server.chunks import Chunks, as_json
 from geniex.server.logprobs import for_chat
 
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
+class ChatChunks(Chunks):
+    """Each choice begins with its role, once, and ends with its finish."""
 
-def new_id() -> str:
-    """An id for a chat completion."""
-    return f"chatcmpl-{secrets.token_hex(12)}"
-
-
-class ChatChunks:
-    """Makes one stream's chunks, item by item; the last one carries the `geniex` object."""
+    object_name = "chat.completion.chunk"
+    id_prefix = "chatcmpl"
 
     def __init__(self, *, include_usage: bool) -> None:
-        self._include_usage = include_usage
-        self._head = ""
-        self._tail = ',"usage":null}\n\n' if include_usage else "}\n\n"
+        super().__init__(include_usage=include_usage)
         self._begun: set[int] = set()
-        # the last finish waits: without a usage chunk it is the one for the `geniex` object
-        self._held = ""
 
-    def of(self, item: Item) -> Iterator[str]:
-        """The events of an item."""
-        if isinstance(item, Opened):
-            head = {
-                "id": new_id(),
-                "object": "chat.completion.chunk",
-                "created": item.created,
-                "model": item.model,
-                "system_fingerprint": item.fingerprint,
-            }
-            self._head = f'data: {_dumps(head)[:-1]},"choices":['
-        elif isinstance(item, Ended):
-            yield from self._ended(item)
-        else:
-            index, event = item
-            if self._held:
-                yield self._held + self._tail
-                self._held = ""
-            if index not in self._begun:
-                self._begun.add(index)
-                calls = isinstance(event, ToolCallPart)
-                role = {"role": "assistant", "content": None if calls else ""}
-                yield self._choice(index, _dumps(role)) + self._tail
-            if isinstance(event, Answer):
-                finish = f'"{event.finish_reason}"'
-                self._held = self._choice(index, "{}", finish=finish)
-            elif text := _delta(event):
-                logprobs = _logprobs(event)
-                yield self._choice(index, text, logprobs) + self._tail
+    def parts(self, index: int, part: AnswerPart) -> Iterator[str]:
+        """The role before the first part; then what the part adds."""
+        yield from self._role(index, None if isinstance(part, ToolCallPart) else "")
+        if isinstance(part, ToolCallPart):
+            yield _choice(index, _call(part))
+        elif part.text or part.logprobs:
+            name = "content" if part.kind == "content" else "reasoning_content"
+            yield _choice(index, f'{{"{name}":{as_json(part.text)}}}', logprobs=_logprobs(part))
 
-    def _choice(self, index: int, delta: str, logprobs: str = "null", finish: str = "null") -> str:
-        return (
-            f'{self._head}{{"index":{index},"delta":{delta},"logprobs":{logprobs},'
-            f'"finish_reason":{finish}}}]'
-        )
+    def finish(self, index: int, answer: Answer) -> Iterator[str]:
+        """An empty delta with the reason."""
+        yield from self._role(index, "")
+        yield _choice(index, "{}", finish=f'"{answer.finish_reason}"')
 
-    def _ended(self, item: Ended) -> Iterator[str]:
-        geniex = f',"geniex":{_dumps(item.geniex)}}}\n\n'
-        if self._include_usage:
-            yield self._held + self._tail
-            yield f'{self._head}],"usage":{_dumps(item.usage.for_chat())}{geniex}'
-        else:
-            yield self._held + geniex
-        yield sse.DONE.decode()
+    def _role(self, index: int, content: str | None) -> Iterator[str]:
+        if index not in self._begun:
+            self._begun.add(index)
+            yield _choice(index, as_json({"role": "assistant", "content": content}))
 
 
-def _delta(event: AnswerPart) -> str:
-    """The JSON of what a part adds; empty where that is nothing."""
-    if isinstance(event, Part):
-        if not event.text and not event.logprobs:
-            return ""
-        name = "content" if event.kind == "content" else "reasoning_content"
-        return f'{{"{name}":{_dumps(event.text)}}}'
-    function: dict[str, Any] = {"arguments": event.arguments}
-    call: dict[str, Any] = {"index": event.index}
-    if event.id is not None:
-        call |= {"id": event.id, "type": "function"}
-        function = {"name": event.name, **function}
-    return _dumps({"tool_calls": [{**call, "function": function}]})
+def _choice(index: int, delta: str, logprobs: str = "null", finish: str = "null") -> str:
+    return f'{{"index":{index},"delta":{delta},"logprobs":{logprobs},"finish_reason":{finish}}}'
 
 
-def _logprobs(event: AnswerPart) -> str:
-    if isinstance(event, Part) and event.kind == "content" and event.logprobs:
-        return _dumps(for_chat(event.logprobs))
+def _call(part: ToolCallPart) -> str:
+    function: dict[str, Any] = {"arguments": part.arguments}
+    call: dict[str, Any] = {"index": part.index}
+    if part.id is not None:
+        call |= {"id": part.id, "type": "function"}
+        function = {"name": part.name, **function}
+    return as_json({"tool_calls": [{**call, "function": function}]})
+
+
+def _logprobs(part: Part) -> str:
+    if part.kind == "content" and part.logprobs:
+        return as_json(for_chat(part.logprobs))
     return "null"

@@ -1,7 +1,6 @@
 """Answering a chat completion, as one object or as a stream of chunks."""
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +10,12 @@ from fastapi.responses import JSONResponse
 from geniex.answering import Answer, AnswerEvents
 from geniex.server import sse
 from geniex.server.answers import Ask, Ended, Item, Opened, answers, whole
-from geniex.server.chat_completions.chunks import ChatChunks, new_id
+from geniex.server.chat_completions.chunks import ChatChunks
 from geniex.server.chat_completions.protocol import ChatRequest
+from geniex.server.chunks import new_id, streamed
 from geniex.server.fields import nth_choice
 from geniex.server.logprobs import for_chat
-from geniex.server.pump import Work, collect, pump
+from geniex.server.pump import collect
 from geniex.server.state import ServerState
 from geniex.session import OpenModel
 
@@ -35,16 +35,9 @@ async def complete(state: ServerState, body: ChatRequest, request: Request) -> R
 
     work = answers(state, body, prepare, body.choices)
     if body.stream:
-        return sse.stream(_chunks(work, ChatChunks(include_usage=body.include_usage)))
+        return sse.stream(streamed(work, ChatChunks(include_usage=body.include_usage)))
     items = await collect(whole(work), request)
     return JSONResponse(completion(items, logprobs=bool(body.logprobs)))
-
-
-async def _chunks(work: Work[Item], chunks: ChatChunks) -> AsyncGenerator[bytes, None]:
-    async with aclosing(pump(work)) as batches:
-        async for items in batches:
-            if text := "".join(event for item in items for event in chunks.of(item)):
-                yield text.encode()
 
 
 def completion(items: Sequence[Item], *, logprobs: bool) -> dict[str, Any]:
@@ -53,7 +46,7 @@ def completion(items: Sequence[Item], *, logprobs: bool) -> dict[str, Any]:
     ended = next(item for item in items if isinstance(item, Ended))
     chosen = (item for item in items if isinstance(item, tuple))
     return {
-        "id": new_id(),
+        "id": new_id(ChatChunks.id_prefix),
         "object": "chat.completion",
         "created": opened.created,
         "model": opened.model,

@@ -1,0 +1,40 @@
+"""The body of a request for embeddings."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from geniex.server.completions.protocol import MAX_PROMPTS, TokenLists, Tokens
+from geniex.server.errors import RequestError
+from geniex.server.fields import RequestFields
+
+Text = Annotated[str, Field(min_length=1)]
+Texts = Annotated[list[Text], Field(min_length=1, max_length=MAX_PROMPTS)]
+
+
+class EmbeddingsRequest(RequestFields):
+    """Vectors that are asked for."""
+
+    input: Text | Tokens | Texts | TokenLists = Field(
+        description="A text or token ids, or a list of either."
+    )
+    encoding_format: Literal["float", "base64"] | None = None
+    dimensions: int | None = Field(
+        None, ge=1, description="Only the length that the model's vectors have anyway."
+    )
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The inputs, one or several: texts, or lists of token ids."""
+        given = self.input
+        return [given] if isinstance(given, str) or isinstance(given[0], int) else [*given]
+
+    def check_dimensions(self, length: int) -> None:
+        """Raise RequestError where vectors of another length are asked for."""
+        if self.dimensions is not None and self.dimensions != length:
+            raise RequestError(
+                f"`dimensions` of {self.dimensions} is not supported: this model's vectors have "
+                f"{length} numbers",
+                param="dimensions",
+                code="unsupported_parameter",
+            )
