@@ -17,8 +17,8 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from geniex.config import parse_compute
-from geniex.server.errors import RequestError
 from geniex.server.pool import UNSET, ModelWish, Purpose, Unset
+from geniex.server.refusals import invalid, named
 from geniex.server.state import ServerState
 from geniex.speculation_wish import NO_WISH, SpeculationWish, read_wish
 from geniex_catalogue import names
@@ -102,18 +102,18 @@ class SpeculatingFields(RequestFields):
         rest = ("spec_draft_model", "spec_n_max", "spec_n_min", "spec_p_min")
         if not self.spec_type:
             if idle := next((name for name in rest if getattr(self, name)), None):
-                raise RequestError(
+                raise invalid(
                     f"`{idle}` does nothing without `spec_type`: add `spec_type`, such as "
                     "`draft-mtp` or `auto`",
-                    param=idle,
+                    idle,
                 )
             return NO_WISH
         most, least = self.spec_n_max or None, self.spec_n_min or None
         if least is not None and least > (most or _DEFAULT_N_MAX):
-            raise RequestError(
+            raise invalid(
                 f"drafts of at least {least} tokens cannot be at most {most or _DEFAULT_N_MAX} "
                 "long: raise `spec_n_max`, or lower `spec_n_min`",
-                param="spec_n_min",
+                "spec_n_min",
             )
         draft = self.spec_draft_model or None
         if draft is not None:
@@ -127,7 +127,7 @@ class SpeculatingFields(RequestFields):
                 draft_p_min=self.spec_p_min,
             )
         except UsageError as exc:
-            raise _refusal(exc, "spec_draft_model" if draft else "spec_type") from exc
+            raise named(exc, "spec_draft_model" if draft else "spec_type") from exc
 
 
 class Extras(SpeculatingFields):
@@ -169,9 +169,9 @@ class Extras(SpeculatingFields):
 
     def _grammar(self, folder: Path | None) -> str | None:
         if self.grammar_string and self.grammar_path:
-            raise RequestError(
+            raise invalid(
                 "`grammar_string` and `grammar_path` are both given: send one of them",
-                param="grammar_path",
+                "grammar_path",
             )
         if self.grammar_path:
             return _read_grammar(self.grammar_path, folder)
@@ -197,10 +197,9 @@ class ChatExtras(Extras):
         """Whether reasoning is kept apart. Raises RequestError for an unknown format."""
         word = (self.reasoning_format or "auto").strip().lower()
         if word not in ("auto", "deepseek", "none"):
-            raise RequestError(
+            raise invalid(
                 f"`{self.reasoning_format}` is no `reasoning_format`: use auto, deepseek or none",
-                param="reasoning_format",
-                code="invalid_value",
+                "reasoning_format",
             )
         return word != "none"
 
@@ -247,10 +246,10 @@ def _name(text: str, param: str, state: ServerState) -> str:
     try:
         names.parse(text, catalogue().aliases)
     except (ModelPathError, ModelRefError) as exc:
-        raise RequestError(
+        raise invalid(
             f"`{param}` takes the name of a model, `org/repo[:precision]`, as `GET /v1/models` "
             f"lists them; `{text[:200]}` is none",
-            param=param,
+            param,
         ) from exc
     except ModelNotFoundError:
         return text  # a bare name that is no alias: the pool tells what is like it
@@ -263,23 +262,19 @@ def _compute(text: str | None) -> str | None:
     try:
         return parse_compute(text)
     except UsageError as exc:
-        raise _refusal(exc, "compute") from exc
-
-
-def _refusal(error: UsageError, param: str) -> RequestError:
-    return RequestError(error.message, param=param, code="invalid_value", hint=error.hint)
+        raise named(exc, "compute") from exc
 
 
 def _read_grammar(text: str, folder: Path | None) -> str:
     """The grammar in a file of the operator's folder; links are followed and must stay inside."""
     if folder is None:
-        raise RequestError(
+        raise invalid(
             "`grammar_path` is not allowed on this server: send `grammar_string`",
-            param="grammar_path",
+            "grammar_path",
         )
-    refusal = RequestError(
+    refusal = invalid(
         "`grammar_path` names no grammar in the folder that this server has for them",
-        param="grammar_path",
+        "grammar_path",
     )
     try:
         root = folder.resolve(strict=True)

@@ -8,11 +8,10 @@ from geniex.answering import AnswerOptions
 from geniex.chat.messages import Message
 from geniex.chat.response_format import ResponseFormat
 from geniex.chat.tools import Tool, ToolChoice
-from geniex.server.errors import RequestError
 from geniex.server.fields import ChatExtras
+from geniex.server.refusals import Unsupported, invalid, named, refuse_unsupported, unsupported
 from geniex.server.state import ServerState
-from geniex.server.unsupported import Unsupported, refuse_unsupported
-from geniex_catalogue.errors import SchemaError, UsageError
+from geniex_catalogue.errors import UsageError
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 StopText = Annotated[str, Field(min_length=1)]
@@ -88,9 +87,7 @@ class ChatRequest(ChatExtras):
         refuse_unsupported(self.model_extra, UNSUPPORTED)
         check_stream(self.stream, self.stream_options)
         if self.top_logprobs is not None and not self.logprobs:
-            raise RequestError(
-                "`top_logprobs` needs `logprobs: true`", param="top_logprobs", code="invalid_value"
-            )
+            raise invalid("`top_logprobs` needs `logprobs: true`", "top_logprobs")
 
     def read_messages(self) -> list[Message]:
         """The messages. Raises RequestError, naming the place."""
@@ -107,10 +104,9 @@ class ChatRequest(ChatExtras):
         sampling = self.sampling(state)
         form = self._format()
         if sampling.grammar and form is not None:
-            raise RequestError(
+            raise invalid(
                 "a grammar and `response_format` are both given: send one of them",
-                param="response_format",
-                code="invalid_value",
+                "response_format",
             )
         return AnswerOptions(
             sampling=sampling,
@@ -148,12 +144,6 @@ class ChatRequest(ChatExtras):
             raise named(exc, "response_format") from exc
 
 
-def named(error: UsageError, param: str) -> RequestError:
-    """The same error, with the field that it is about."""
-    code = "invalid_json_schema" if isinstance(error, SchemaError) else "invalid_value"
-    return RequestError(error.message, param=param, code=code, hint=error.hint)
-
-
 def limit(*given: int | None) -> int | None:
     """The smallest limit that is given; -1 is none."""
     return min((value for value in given if value is not None and value >= 0), default=None)
@@ -169,14 +159,9 @@ def check_stream(stream: bool | None, options: StreamOptions | None) -> None:
     if options is None:
         return
     if not stream:
-        raise RequestError(
-            "`stream_options` is only for `stream: true`",
-            param="stream_options",
-            code="invalid_value",
-        )
+        raise invalid("`stream_options` is only for `stream: true`", "stream_options")
     if options.include_obfuscation:
-        raise RequestError(
+        raise unsupported(
             "`include_obfuscation` is not supported: nothing is padded here",
-            param="stream_options.include_obfuscation",
-            code="unsupported_parameter",
+            "stream_options.include_obfuscation",
         )

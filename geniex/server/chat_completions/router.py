@@ -1,10 +1,7 @@
 """The route of chat completions, with and without `/v1`."""
 
-from typing import Annotated
+from fastapi import APIRouter, Request, Response
 
-from fastapi import APIRouter, Body, Request, Response
-
-from geniex.server.chat_completions.examples import EXAMPLES
 from geniex.server.chat_completions.protocol import ChatRequest
 from geniex.server.chat_completions.serving import complete
 from geniex.server.schema import ChatCompletionObject, answers_with
@@ -18,9 +15,7 @@ def router(state: ServerState) -> APIRouter:
 
     @routes.post("/chat/completions", include_in_schema=False)
     @routes.post("/v1/chat/completions", responses=answers, summary="Answer a chat")
-    async def chat_completions(
-        body: Annotated[ChatRequest, Body(openapi_examples=EXAMPLES)], request: Request
-    ) -> Response:
+    async def chat_completions(body: ChatRequest, request: Request) -> Response:
         """Answer the last message of a chat; speculation is configured by the `spec_*` fields."""
         return await complete(state, body, request)
 

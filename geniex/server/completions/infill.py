@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from geniex.server.errors import RequestError
+from geniex.server.refusals import unsupported
 from geniex.session import OpenModel
 from geniex_runtimes.contract import PromptPiece
 
@@ -20,17 +20,15 @@ def infill(model: OpenModel, prompt: str | list[int], suffix: str) -> list[int]:
     known = model.loaded.info.control_tokens
     marks = next((marks for marks in _MARKS if known.issuperset(marks)), None)
     if marks is None:
-        raise RequestError(
+        raise unsupported(
             f"`suffix` is not supported by `{model.resolved.name}`: it has no fill-in-the-middle "
             "tokens",
-            param="suffix",
-            code="unsupported_parameter",
+            "suffix",
         )
     if not isinstance(prompt, str):
-        raise RequestError(
+        raise unsupported(
             "`suffix` needs a `prompt` of text: token ids can hold the model's marks themselves",
-            param="suffix",
-            code="unsupported_parameter",
+            "suffix",
         )
     before, after, middle = marks
     return model.loaded.tokenize(

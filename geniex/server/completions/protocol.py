@@ -12,8 +12,8 @@ from geniex.server.chat_completions.protocol import (
     limit,
     stops,
 )
-from geniex.server.errors import RequestError
 from geniex.server.fields import Extras
+from geniex.server.refusals import unsupported
 from geniex.server.state import ServerState
 
 DEFAULT_MAX_TOKENS: Final = 16
@@ -68,16 +68,14 @@ class CompletionRequest(Extras):
         """Raise RequestError for what cannot be honoured, by its name."""
         check_stream(self.stream, self.stream_options)
         if self.best_of is not None and self.best_of != self.choices:
-            raise RequestError(
+            raise unsupported(
                 "`best_of` is not supported: all choices are given, ask for them with `n`",
-                param="best_of",
-                code="unsupported_parameter",
+                "best_of",
             )
         if self.echo and self.logprobs is not None:
-            raise RequestError(
+            raise unsupported(
                 "`logprobs` of a prompt that is echoed are not supported: leave one of them out",
-                param="echo",
-                code="unsupported_parameter",
+                "echo",
             )
 
     def options(self, state: ServerState) -> AnswerOptions:

@@ -1,33 +1,21 @@
 """The route of completions, with and without `/v1`."""
 
-from typing import Annotated, Final
-
-from fastapi import APIRouter, Body, Request, Response
-from fastapi.openapi.models import Example
+from fastapi import APIRouter, Request, Response
 
 from geniex.server.completions.protocol import CompletionRequest
 from geniex.server.completions.serving import complete
 from geniex.server.schema import CompletionObject, answers_with
 from geniex.server.state import ServerState
 
-EXAMPLES: Final[dict[str, Example]] = {
-    "text": {
-        "summary": "Go on from a text",
-        "value": {"prompt": "The capital of France is", "max_tokens": 16, "temperature": 0},
-    }
-}
-
 
 def router(state: ServerState) -> APIRouter:
     """The routes over a server's models."""
-    routes = APIRouter(tags=["completions"])
+    routes = APIRouter(tags=["chat"])
     answers = answers_with(CompletionObject)
 
     @routes.post("/completions", include_in_schema=False)
     @routes.post("/v1/completions", responses=answers, summary="Go on from a text")
-    async def completions(
-        body: Annotated[CompletionRequest, Body(openapi_examples=EXAMPLES)], request: Request
-    ) -> Response:
+    async def completions(body: CompletionRequest, request: Request) -> Response:
         """Go on from a text or token ids as they are: no chat template, nothing split off."""
         return await complete(state, body, request)
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from geniex.server.completions.protocol import MAX_PROMPTS, TokenLists, Tokens
-from geniex.server.errors import RequestError
 from geniex.server.fields import RequestFields
+from geniex.server.refusals import unsupported
 
 Text = Annotated[str, Field(min_length=1)]
 Texts = Annotated[list[Text], Field(min_length=1, max_length=MAX_PROMPTS)]
@@ -32,9 +32,8 @@ class EmbeddingsRequest(RequestFields):
     def check_dimensions(self, length: int) -> None:
         """Raise RequestError where vectors of another length are asked for."""
         if self.dimensions is not None and self.dimensions != length:
-            raise RequestError(
+            raise unsupported(
                 f"`dimensions` of {self.dimensions} is not supported: this model's vectors have "
                 f"{length} numbers",
-                param="dimensions",
-                code="unsupported_parameter",
+                "dimensions",
             )

@@ -15,8 +15,8 @@ from geniex.chat.response_format import ResponseFormat
 from geniex.chat.tools import Tool, ToolChoice, checked
 from geniex.server.errors import RequestError
 from geniex.server.fields import ChatExtras
+from geniex.server.refusals import Unsupported, refuse_unsupported
 from geniex.server.state import ServerState
-from geniex.server.unsupported import Unsupported, refuse_unsupported
 from geniex_catalogue.errors import SchemaError, UsageError
 
 T = TypeVar("T")
