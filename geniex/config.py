@@ -10,8 +10,14 @@ A flag wins over a variable, a variable over the file, the file over the default
     ngl        GENIEX_NGL       layers on the device, -1 for all
     threads    GENIEX_THREADS   CPU threads
     chipset    GENIEX_CHIPSET   the Snapdragon chipset, where the probe does not know it
+    host       GENIEX_HOST      where the server listens and is called, `http://127.0.0.1:18181`
+    origins    GENIEX_ORIGINS   web pages that may call the server, with commas; `*` is any
+    keepalive  GENIEX_KEEPALIVE seconds that an idle model stays in the server, -1 for ever
+    parallel   GENIEX_PARALLEL  answers of one model that run side by side
+    max_queue  GENIEX_MAX_QUEUE requests that may wait for one model beyond those
 
-Only flags and variables: `--data-dir` / GENIEX_DATADIR, `--log` / GENIEX_LOG.
+Only flags and variables: `--data-dir` / GENIEX_DATADIR, `--log` / GENIEX_LOG, and the server's
+`--api-key` / GENIEX_APIKEY.
 """
 
 import json
@@ -29,11 +35,16 @@ DEFAULT_MODEL = "geniex/tiny-chat:Q8_0"
 LOG_LEVELS = ("none", "error", "warn", "info", "debug", "trace")
 _MAX_BYTES = 1 << 20
 COMPUTE_UNITS = ("cpu", "gpu", "npu", "hybrid")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/,]+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user set; None means: choose. `nctx` is tokens, `ngl` -1 is all layers."""
+    """What the user set; None means: choose. `nctx` is tokens, `ngl` -1 is all layers.
+
+    `keepalive` is seconds, negative for ever; `origins` are web origins, `host` any spelling of an
+    address that `parse_address` takes.
+    """
 
     data_dir: Path
     log: str = "none"
@@ -45,6 +56,11 @@ class Settings:
     ngl: int = -1
     threads: int | None = None
     chipset: str | None = None
+    host: str = ""
+    origins: str = ""
+    keepalive: int = 300
+    parallel: int = 4
+    max_queue: int = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +105,24 @@ def parse_compute(text: str) -> str:
     return ",".join(names)
 
 
+def parse_origins(text: str) -> str:
+    """Web origins with commas, without spaces and slashes at their ends; `*` is any page."""
+    origins = [origin.strip().rstrip("/") for origin in text.split(",") if origin.strip()]
+    bad = next((o for o in origins if o != "*" and not _ORIGIN.fullmatch(o)), None)
+    if bad is not None:
+        raise UsageError(
+            f"`{bad}` is no origin", hint="an origin looks like `https://chat.example.org`"
+        )
+    return ",".join(origins)
+
+
+def _parse_host(text: str) -> str:
+    from geniex.address import parse_address
+
+    parse_address(text)
+    return text
+
+
 def _parse_runtime(text: str) -> str:
     from geniex_runtimes import registry
 
@@ -108,6 +142,11 @@ KEYS: dict[str, Key] = {
         Key("ngl", _whole_number(-1), "layers on the device, -1 for all"),
         Key("threads", _whole_number(1), "CPU threads"),
         Key("chipset", str, "the Snapdragon chipset, where the probe does not know it"),
+        Key("host", _parse_host, "where the server listens and is called"),
+        Key("origins", parse_origins, "web pages that may call the server, with commas"),
+        Key("keepalive", _whole_number(-1), "seconds that an idle model stays, -1 for ever"),
+        Key("parallel", _whole_number(1), "answers of one model that run side by side"),
+        Key("max_queue", _whole_number(0), "requests that may wait for one model"),
     )
 }
 
@@ -254,7 +293,7 @@ def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setti
             if text:
                 values[key.name] = _parsed(key, text, source)
         if flags.get(key.name) is not None:
-            values[key.name] = _parsed(key, str(flags[key.name]), f"--{key.name}")
+            values[key.name] = _parsed(key, str(flags[key.name]), f"--{key.name.replace('_', '-')}")
     log = flags.get("log")
     if log is None:
         log = environ.get("GENIEX_LOG") or "none"

@@ -17,6 +17,7 @@ from geniex.cli import (
     info,
     pull,
     remove,
+    serve,
     terminal,
     version,
 )
@@ -62,6 +63,7 @@ def root(
 
 app.command("pull", cls=Command)(pull.pull)
 app.command("infer", cls=Command)(infer.infer)
+app.command("serve", cls=Command)(serve.serve)
 app.command("list", cls=Command)(list_models.list_models)
 app.command("ls", cls=Command, hidden=True)(list_models.list_models)
 app.command("info", cls=Command)(info.info)

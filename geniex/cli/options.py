@@ -30,12 +30,17 @@ _ELSEWHERE = {
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-def settings_of(ctx: typer.Context, **flags: Any) -> Settings:
-    """The settings of this run: global flags, the command's own, variables and the file."""
-    settings = read_settings({**ctx.meta.get(_FLAGS, {}), **flags}, os.environ)
+def settings_of(ctx: typer.Context, *, default_log: str = "none", **flags: Any) -> Settings:
+    """The settings of this run: global flags, the command's own, variables and the file.
+
+    `default_log` is the level of the log where nobody chose one.
+    """
+    given = {**ctx.meta.get(_FLAGS, {}), **flags}
+    chosen = given.get("log") is not None or bool(os.environ.get("GENIEX_LOG"))
+    settings = read_settings(given if chosen else {**given, "log": default_log}, os.environ)
     from geniex.cli import log
 
-    log.set_up(settings.log)
+    log.set_up(settings.log, native=chosen)
     return settings
 
 

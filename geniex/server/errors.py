@@ -186,7 +186,19 @@ def _text(error: e.GenieXError) -> str:
             f"requested {error.prompt_tokens} tokens in the prompt. Please shorten the prompt, or "
             "raise `nctx`."
         )
-    return without_paths(_FLAG.sub(_field_of, _with_hint(error.message, error.hint)))
+    text = _with_hint(error.message, _hint(error)).replace("`geniex list`", "`GET /v1/models`")
+    return without_paths(_FLAG.sub(_field_of, text))
+
+
+def _hint(error: e.GenieXError) -> str | None:
+    """The error's own hint; for a model that is not here, how it would get here, too."""
+    hint = error.hint
+    if not isinstance(error, e.ModelNotFoundError) or isinstance(error, e.ModelPathError):
+        return hint
+    if hint is not None and "geniex pull" in hint:
+        return hint
+    pull = "`geniex pull org/repo` on the server fetches one, `GET /v1/models` lists what is here"
+    return f"{hint} {pull}" if hint else pull
 
 
 def _field_of(flag: re.Match[str]) -> str:

@@ -68,7 +68,8 @@ def _refused(exc: HTTPException, request: Request) -> RequestError:
         case 404:
             message, code = f"there is no route `{where}`; `GET /` lists them", "route_not_found"
         case 405:
-            message, code = f"`{where}` is not a method of this route", "method_not_allowed"
+            message = f"`{request.url.path}` does not take {request.method}"
+            code = "method_not_allowed"
         case 413:
             message, code = str(exc.detail), "request_too_large"
         case status:
@@ -132,5 +133,6 @@ def _with_suggestions(error: ModelNotFoundError, state: ServerState) -> ModelNot
         return error  # the store does not read: the first error is the one to tell
     if error.suggestions:
         near = " or ".join(f"`{name}`" for name in error.suggestions)
-        error.hint = f"did you mean {near}? {error.hint or ''}".rstrip()
+        pull = f" Or {error.hint}" if error.hint else ""
+        error.hint = f"did you mean {near}?{pull}"
     return error

@@ -25,6 +25,8 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp
 
+from geniex.server.models.listing import purpose_of
+from geniex.server.residents import ModelWish
 from geniex_catalogue.errors import GenieXError, LoadCancelledError, UsageError
 
 if TYPE_CHECKING:
@@ -38,13 +40,13 @@ _LAST_WORDS = 2  # seconds for what is cut off to close, after the grace time
 
 
 def lifespan(state: ServerState) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
-    """Load the first model in the background, and free all of them at the end."""
+    """Load the first models in the background, and free all of them at the end."""
 
     @asynccontextmanager
     async def live(app: FastAPI) -> AsyncIterator[None]:
         gone = threading.Event()
-        if state.options.preload is not None:
-            state.not_ready = f"`{state.options.preload}` is being loaded"
+        if state.options.preload:
+            state.not_ready = "the first model is being loaded"
             threading.Thread(
                 target=_preload, args=(state, gone), name="geniex-preload", daemon=True
             ).start()
@@ -59,17 +61,19 @@ def lifespan(state: ServerState) -> Callable[[FastAPI], AbstractAsyncContextMana
 
 
 def _preload(state: ServerState, gone: threading.Event) -> None:
-    from geniex.server.pool import ModelWish
-
-    name = state.options.preload
-    try:
-        state.pool.acquire(ModelWish(name), gone).close()
-        state.not_ready = None
-    except LoadCancelledError:
-        return
-    except GenieXError as exc:
-        state.not_ready = f"`{name}` could not be loaded: {exc.message}"
-        _log.error("%s", state.not_ready)
+    """Load what the operator named; one that fails leaves the server not ready, and says why."""
+    failures: list[str] = []
+    for name in state.options.preload:
+        state.not_ready = "; ".join([*failures, f"`{name}` is being loaded"])
+        try:
+            wish = ModelWish(name, purpose=purpose_of(name, state.settings))
+            state.pool.acquire(wish, gone).close()
+        except LoadCancelledError:
+            return
+        except GenieXError as exc:
+            failures.append(f"`{name}` could not be loaded: {exc.message}")
+            _log.error("%s", failures[-1])
+    state.not_ready = "; ".join(failures) or None
 
 
 def serve(

@@ -12,8 +12,8 @@ class ServerOptions:
 
     `origins` are the web pages that may call (`*`: any). `max_body` is bytes. `grammar_dir` is the
     only folder that `grammar_path` may name (None: none). `grace` is the seconds that running
-    answers get to end. `preload` is the model to load at the start; `paths` are the models by path
-    that the operator named, and requests may therefore name, too.
+    answers get to end. `preload` are the models to load at the start; `paths` are the models by
+    path that the operator named, so that requests may name them, too.
     """
 
     api_key: str | None = field(default=None, repr=False)
@@ -21,5 +21,5 @@ class ServerOptions:
     max_body: int = MAX_BODY
     grammar_dir: Path | None = None
     grace: float = 30.0
-    preload: str | None = None
+    preload: tuple[str, ...] = ()
     paths: frozenset[str] = frozenset()

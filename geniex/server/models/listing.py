@@ -7,7 +7,8 @@ from pathlib import Path
 
 from geniex.config import Settings
 from geniex.server.options import ServerOptions
-from geniex.session import find_model
+from geniex.server.residents import Purpose
+from geniex.session import find_local_model, find_model
 from geniex_catalogue import names
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import GenieXError, ModelNotFoundError, PrecisionNotFoundError
@@ -54,6 +55,13 @@ def find(name: str, settings: Settings, options: ServerOptions) -> Listed:
             found.ref.name, found.ref.selector or "", found.cached_precisions
         )
     raise ModelNotFoundError(name, hint=f"run `geniex pull {found.ref}` first")
+
+
+def purpose_of(name: str, settings: Settings) -> Purpose:
+    """What a model is loaded for, by its header. Raises the catalogue's errors."""
+    found = find_local_model(name, settings)
+    embeds = found.header is not None and found.header.role == "embedding"
+    return "embedding" if embeds else "text"
 
 
 def names_like(name: str, settings: Settings) -> tuple[str, ...]:

@@ -19,12 +19,11 @@ from geniex.server.models.protocol import (
     UnloadedObject,
 )
 from geniex.server.pump import Job, collect, leased
-from geniex.session import OpenModel, find_model
+from geniex.session import OpenModel
 from geniex_catalogue.errors import GenieXError
-from geniex_catalogue.resolver import ResolvedModel
 
 if TYPE_CHECKING:
-    from geniex.server.residents import Purpose, Resident
+    from geniex.server.residents import Resident
     from geniex.server.state import ServerState
 
 
@@ -50,7 +49,7 @@ def router(state: ServerState) -> APIRouter:
         """Load a model now, so that the first request finds it in memory."""
         asked = (body or LoadRequest.model_validate({})).model_copy(update={"model": model})
         found = await run_in_threadpool(listing.find, model, settings, options)
-        purpose = await run_in_threadpool(_purpose, found.id, state)
+        purpose = await run_in_threadpool(listing.purpose_of, found.id, settings)
         work = leased(state.pool, asked.wish(state, purpose), asked.stays(), _facts)
         return (await collect(work, request))[0]
 
@@ -74,13 +73,6 @@ def _model(found: listing.Listed) -> Model:
 
 def _resident(found: Resident) -> ResidentObject:
     return ResidentObject.model_validate(found, from_attributes=True)
-
-
-def _purpose(name: str, state: ServerState) -> Purpose:
-    """What a model is loaded for, by its header."""
-    found = find_model(name, state.settings)
-    embeds = isinstance(found, ResolvedModel) and found.header and found.header.role == "embedding"
-    return "embedding" if embeds else "text"
 
 
 def _facts(job: Job, model: OpenModel) -> Iterator[LoadedObject]:

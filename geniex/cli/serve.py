@@ -1,0 +1,240 @@
+"""`geniex serve`: models for any OpenAI client."""
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from geniex.cli import options as shared
+from geniex.cli.output import Output
+from geniex.config import Settings, parse_origins
+from geniex_catalogue.errors import UsageError
+
+if TYPE_CHECKING:
+    from geniex.address import Address
+    from geniex.server.options import ServerOptions
+    from geniex.server.residents import PoolOptions
+
+API_KEY = "GENIEX_APIKEY"
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
+
+
+def _per_request(value: Any) -> Any:
+    if value is not None:
+        raise UsageError(
+            "speculation is set per request, not for the whole server",
+            hint="send `spec_type`, `spec_draft_model` and `spec_n_max` in a request's body",
+        )
+    return value
+
+
+def _not_here(name: str) -> Any:
+    """A flag of `geniex infer` that is a field of requests here; it says so."""
+    return typer.Option(name, hidden=True, callback=_per_request)
+
+
+def serve(
+    ctx: typer.Context,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help="A model to load at the start: org/repo[:precision], an alias, or a path",
+            autocompletion=shared.complete_models,
+        ),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option("--host", help="Where to listen, host or host:port [default: 127.0.0.1]"),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="0 is any free one [default: 18181]"),
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(
+            "--api-key",
+            help=f"What clients must send as their key; {API_KEY} hides it from others",
+        ),
+    ] = None,
+    origins: Annotated[
+        str | None,
+        typer.Option("--origins", help="Web pages that may call, with commas; * is any"),
+    ] = None,
+    keepalive: Annotated[
+        int | None,
+        typer.Option(
+            "--keepalive", min=-1, help="Seconds an idle model stays, -1 for ever [default: 300]"
+        ),
+    ] = None,
+    parallel: Annotated[
+        int | None,
+        typer.Option("--parallel", min=1, help="Answers of a model side by side [default: 4]"),
+    ] = None,
+    max_queue: Annotated[
+        int | None,
+        typer.Option("--max-queue", min=0, help="Requests waiting for a model [default: 64]"),
+    ] = None,
+    memory_budget: Annotated[
+        str | None,
+        typer.Option(
+            "--memory-budget",
+            metavar="SIZE",
+            help="What all models may take, such as 24G [default: what is free, less a reserve]",
+        ),
+    ] = None,
+    pin: Annotated[
+        list[str] | None,
+        typer.Option("--pin", metavar="MODEL", help="A model that always stays, repeatable"),
+    ] = None,
+    grammar_dir: Annotated[
+        Path | None,
+        typer.Option("--grammar-dir", help="The only folder that `grammar_path` may name files in"),
+    ] = None,
+    ssl_keyfile: Annotated[
+        Path | None, typer.Option("--ssl-keyfile", help="The key of the certificate, PEM")
+    ] = None,
+    ssl_certfile: Annotated[
+        Path | None, typer.Option("--ssl-certfile", help="A certificate, PEM: serve by TLS")
+    ] = None,
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, help="Seconds that answers get to end at the end")
+    ] = 30.0,
+    compute: shared.Compute = None,
+    runtime: shared.RuntimeName = None,
+    nctx: shared.ContextLength = None,
+    ngl: shared.GpuLayers = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="CPU threads [default: free cores]")
+    ] = None,
+    spec_type: Annotated[str | None, _not_here("--spec-type")] = None,
+    draft_model: Annotated[str | None, _not_here("--draft-model")] = None,
+    draft_tokens: Annotated[str | None, _not_here("--draft-tokens")] = None,
+    draft_min: Annotated[str | None, _not_here("--draft-min")] = None,
+    draft_p_min: Annotated[str | None, _not_here("--draft-p-min")] = None,
+) -> int:
+    """Serve models to any OpenAI client, by default at http://127.0.0.1:18181.
+
+    Models are loaded when a request names them. The page at `/` tries everything out. SIGTERM and
+    Ctrl-C let running answers end; a second one ends at once.
+    """
+    flags = {
+        **{"host": host, "origins": origins, "keepalive": keepalive, "parallel": parallel},
+        **{"max_queue": max_queue, "compute": compute, "runtime": runtime, "nctx": nctx},
+        **{"ngl": ngl, "threads": threads},
+    }
+    settings = shared.settings_of(ctx, default_log="warn", **flags)
+    address = _address(settings, port, tls=ssl_certfile is not None)
+    if (ssl_keyfile is None) != (ssl_certfile is None):
+        raise UsageError("TLS takes both `--ssl-certfile` and `--ssl-keyfile`")
+    pins = tuple(pin or ())
+    named = tuple(dict.fromkeys((*((model,) if model is not None else ()), *pins)))
+    from geniex.server.options import ServerOptions
+    from geniex.server.residents import PoolOptions
+
+    options = ServerOptions(
+        api_key=_api_key(api_key),
+        origins=tuple(filter(None, parse_origins(settings.origins).split(","))),
+        grammar_dir=_folder(grammar_dir),
+        grace=grace,
+        preload=_found(named, settings),
+        paths=_paths((*named, settings.model)),
+    )
+    pool = PoolOptions(
+        slots=settings.parallel,
+        max_queue=settings.max_queue,
+        keep_alive=None if settings.keepalive < 0 else float(settings.keepalive),
+        memory_budget=None if memory_budget is None else parse_size(memory_budget),
+        pinned=pins,
+    )
+    return _run(settings, options, pool, address, (ssl_keyfile, ssl_certfile))
+
+
+def _run(
+    settings: Settings,
+    options: "ServerOptions",
+    pool_options: "PoolOptions",
+    address: "Address",
+    tls: tuple[Path | None, Path | None],
+) -> int:
+    from geniex.server import lifecycle
+    from geniex.server.app import build_app
+    from geniex.server.listening import listen_at
+    from geniex.server.pool import Pool
+    from geniex.server.state import ServerState
+
+    output = Output()
+    sockets, address = listen_at(address)
+    state = ServerState(settings, options, Pool(settings, pool_options))
+
+    def listening() -> None:
+        output.tell(f"Listening on {address.url}")
+        if not address.loopback and options.api_key is None:
+            output.warn(
+                f"whoever reaches {address.host} may use the models; `--api-key` asks for a key"
+            )
+
+    return lifecycle.serve(
+        build_app(state), state, sockets, listening, keyfile=tls[0], certfile=tls[1]
+    )
+
+
+def _address(settings: Settings, port: int | None, *, tls: bool) -> "Address":
+    from geniex.address import Address, parse_address
+
+    address = parse_address(settings.host) if settings.host else Address()
+    if address.scheme == "https" and not tls:
+        raise UsageError(
+            f"`{settings.host}` is to be served by TLS, which needs a certificate",
+            hint="give `--ssl-certfile` and `--ssl-keyfile`",
+        )
+    address = replace(address, scheme="https" if tls else "http")
+    return address if port is None else replace(address, port=port)
+
+
+def parse_size(text: str) -> int:
+    """Bytes: a number, with K, M, G or T for powers of 1024. Raises UsageError."""
+    found = _SIZE.fullmatch(text.strip())
+    size = int(float(found[1]) * (1 << _UNITS[found[2].lower()])) if found else 0
+    if size < 1:
+        raise UsageError(f"`{text}` is no size", hint="give bytes, or such as 512M, 24G, 24GiB")
+    return size
+
+
+def _api_key(flag: str | None) -> str | None:
+    key = os.environ.get(API_KEY) if flag is None else flag
+    if not key and flag is None:
+        return None
+    # what cannot stand in a header could never be sent
+    if not key or not key.isascii() or not key.isprintable() or key != key.strip():
+        raise UsageError(
+            "the API key is empty, or holds what a header cannot",
+            hint="use letters, digits and signs",
+        )
+    return key
+
+
+def _folder(path: Path | None) -> Path | None:
+    if path is not None and not path.is_dir():
+        raise UsageError(f"`{path}` is not a folder", hint="`--grammar-dir` takes a folder")
+    return path
+
+
+def _found(named: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
+    """The names as they are. Raises the catalogue's errors for a model that is not here."""
+    from geniex.session import find_local_model
+
+    for name in named:
+        find_local_model(name, settings)
+    return named
+
+
+def _paths(named: tuple[str, ...]) -> frozenset[str]:
+    from geniex_catalogue import names
+
+    return frozenset(name for name in named if names.local_path(name) is not None)
