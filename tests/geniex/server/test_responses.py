@@ -1,0 +1,406 @@
+"""`POST /v1/responses`: objects and events as the official client's types have them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openai.types.responses import Response, ResponseStreamEvent
+from starlette.testclient import TestClient
+
+from geniex.config import Settings
+from geniex.server.app import build_app
+from geniex.server.options import ServerOptions
+from geniex.server.pool import Pool, PoolOptions
+from geniex.server.state import ServerState
+from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.contract import PromptPiece
+from geniex_runtimes.fake import FakeModel, FakeRuntime, Script
+from tests.geniex.conftest import Scripted
+from tests.geniex.server.clients.strict import strictly
+
+HELLO = "Hello, world!"
+THINKS = Script(("<think>", "Let me ", "see.", "</think>", "\n\n", "It is ", "18."))
+WEATHER = {
+    "type": "function",
+    "name": "weather",
+    "description": "The weather in a city.",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+    "strict": True,
+}
+CALLS = Script(
+    (
+        "Let me look.\n",
+        '<tool_call>\n{"name": "weather", ',
+        '"arguments": {"city": ',
+        '"Rome"}}\n</tool_call>\n<tool_call>\n',
+        '{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>',
+    )
+)
+QWEN = (
+    "{% if tools %}<tools>{{ tools | tojson }}</tools> call as "
+    '<tool_call>{"name": ..., "arguments": ...}</tool_call>{% endif %}'
+    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}"
+    "{% for call in message.tool_calls %}<tool_call>{{ call.function | tojson }}</tool_call>"
+    "{% endfor %}</s>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+class Runtime(FakeRuntime):
+    """A scripted runtime that keeps the model it has loaded last."""
+
+    loaded: FakeModel
+
+    def load(self, *given: Any, **options: Any) -> FakeModel:
+        self.loaded = super().load(*given, **options)
+        return self.loaded
+
+
+class Door:
+    """The server in this process, over a scripted runtime."""
+
+    def __init__(self, client: TestClient, runtime: Runtime) -> None:
+        self._client = client
+        self._runtime = runtime
+
+    def ask(self, **fields: Any) -> Any:
+        """Post a request and check that the answer is an official response."""
+        response = self.post(**fields)
+        assert response.status_code == 200, response.text
+        return strictly(Response, response.content)
+
+    def stream(self, **fields: Any) -> list[Any]:
+        """Post a request for a stream and check each event."""
+        response = self.post(**fields, stream=True)
+        assert response.status_code == 200, response.text
+        assert response.headers["content-type"].startswith("text/event-stream")
+        return [strictly(ResponseStreamEvent, data) for data in _data(response.text)]
+
+    def refused(self, **fields: Any) -> dict[str, Any]:
+        """Post a request that is to be refused; its error."""
+        response = self.post(**fields)
+        assert response.status_code == 400, response.text
+        error: dict[str, Any] = response.json()["error"]
+        assert error.keys() == {"message", "type", "param", "code"}
+        return error
+
+    def prompt(self) -> str:
+        """The text of the prompt that the model has read last."""
+        pieces = self._runtime.loaded.requests[-1].prompt
+        return "".join(piece.text for piece in pieces if isinstance(piece, PromptPiece))
+
+    def post(self, **fields: Any) -> Any:
+        """Post a request; `input` is a greeting where it is not given."""
+        return self._client.post("/v1/responses", json={"input": "Hi", **fields})
+
+
+def _data(text: str) -> Iterator[str]:
+    """The data of each event, whose name is checked to be its type."""
+    for block in filter(None, text.split("\n\n")):
+        name, data = block.split("\n")
+        assert name == f"event: {json.loads(data.removeprefix('data: '))['type']}"
+        yield data.removeprefix("data: ")
+
+
+@pytest.fixture
+def door(request: pytest.FixtureRequest, scripted: Scripted, tmp_path: Any) -> Iterator[Door]:
+    """The server over the scripts that the test names by `indirect`, by default a greeting."""
+    runtime = getattr(request, "param", None) or Runtime()
+    settings = Settings(tmp_path / "data")
+    state = ServerState(settings, ServerOptions(), Pool(settings, PoolOptions()))
+    scripted(runtime)
+    with TestClient(build_app(state), raise_server_exceptions=False) as client:
+        yield Door(client, runtime)
+
+
+def over(*scripts: Script, template: str = QWEN, **options: Any) -> pytest.MarkDecorator:
+    """Run a test over these scripts."""
+    runtime = Runtime(*scripts, chat_template=template, **options)
+    return pytest.mark.parametrize("door", [pytest.param(runtime, id="scripts")], indirect=True)
+
+
+def kinds(events: list[Any]) -> list[str]:
+    """The types of events, deltas that follow each other as one."""
+    names = [event.type.removeprefix("response.") for event in events]
+    return [n for at, n in enumerate(names) if at == 0 or n != names[at - 1] or "delta" not in n]
+
+
+def test_a_response_is_whole(door: Door) -> None:
+    response = door.ask(metadata={"trip": "7"}, user="u-1", max_output_tokens=40, temperature=0.5)
+    assert response.output_text == HELLO
+    assert response.status == "completed"
+    assert response.error is response.incomplete_details is None
+    assert response.model == "geniex/tiny-chat:Q8_0"
+    assert response.metadata == {"trip": "7"}
+    assert (response.user, response.max_output_tokens) == ("u-1", 40)
+    assert response.temperature == 0.5
+    usage = response.usage
+    assert usage.output_tokens == 4
+    assert usage.total_tokens == usage.input_tokens + 4
+    assert response.geniex["runtime"] == "fake"
+
+
+def test_the_events_of_a_text_come_in_the_official_order(door: Door) -> None:
+    events = door.stream()
+    assert kinds(events) == [
+        "created",
+        "in_progress",
+        "output_item.added",
+        "content_part.added",
+        "output_text.delta",
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+        "completed",
+    ]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert events[0].response.status == "in_progress"
+
+
+@over(THINKS)
+def test_reasoning_is_an_item_of_its_own(door: Door) -> None:
+    events = door.stream(reasoning={"effort": "high", "summary": "auto"})
+    assert kinds(events)[2:-1] == [
+        *(f"{n}.added" for n in ("output_item", "content_part")),
+        "reasoning_text.delta",
+        "reasoning_text.done",
+        *(f"{n}.done" for n in ("content_part", "output_item")),
+        *(f"{n}.added" for n in ("output_item", "content_part")),
+        "output_text.delta",
+        "output_text.done",
+        *(f"{n}.done" for n in ("content_part", "output_item")),
+    ]
+    thought, said = events[-1].response.output
+    assert thought.content[0].text == "Let me see."
+    assert said.content[0].text == "It is 18."
+    assert events[-1].response.reasoning.effort == "high"
+    assert events[-1].response.usage.output_tokens_details.reasoning_tokens > 0
+
+
+@over(CALLS)
+def test_calls_are_items_with_their_arguments_in_pieces(door: Door) -> None:
+    events = door.stream(tools=[WEATHER])
+    message, first, second = events[-1].response.output
+    assert message.content[0].text.strip() == "Let me look."
+    assert [json.loads(call.arguments) for call in (first, second)] == [
+        {"city": "Rome"},
+        {"city": "Oslo"},
+    ]
+    assert {first.name, second.name} == {"weather"}
+    assert len({first.id, second.id, first.call_id, second.call_id}) == 4
+    pieces = [e for e in events if e.type == "response.function_call_arguments.delta"]
+    assert "".join(e.delta for e in pieces if e.item_id == first.id) == first.arguments
+    assert "".join(e.delta for e in pieces if e.item_id == second.id) == second.arguments
+    assert events[-1].response.tools[0].name == "weather"
+    assert events[-1].response.status == "completed"
+
+
+def bare(value: Any) -> Any:
+    """Without what differs between two answers: ids, call ids and times."""
+    if isinstance(value, dict):
+        changing = ("id", "call_id", "geniex", "usage", "created_at", "completed_at")
+        return {name: bare(each) for name, each in value.items() if name not in changing}
+    return [bare(each) for each in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    "door",
+    [
+        pytest.param(Runtime(), id="text"),
+        pytest.param(Runtime(THINKS), id="reasoning"),
+        pytest.param(Runtime(CALLS, chat_template=QWEN), id="calls"),
+        pytest.param(Runtime(Script(())), id="nothing"),
+        pytest.param(Runtime(Script(("<think>", "on and on"))), id="thoughts without an end"),
+    ],
+    indirect=True,
+)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"tools": [WEATHER]}, id="with tools"),
+        pytest.param({"top_logprobs": 2}, id="with logprobs"),
+        pytest.param({"max_output_tokens": 2}, id="cut short"),
+    ],
+)
+def test_a_stream_says_what_the_whole_says(door: Door, fields: dict[str, Any]) -> None:
+    whole = door.ask(**fields)
+    events = door.stream(**fields)
+    last = events[-1].response
+    assert bare(last.to_dict(mode="json")) == bare(whole.to_dict(mode="json"))
+    done = [event.item for event in events if event.type == "response.output_item.done"]
+    assert done == last.output
+    for index, item in enumerate(last.output):
+        if item.type in ("message", "reasoning"):
+            name = "output_text" if item.type == "message" else "reasoning_text"
+            deltas = [
+                event.delta
+                for event in events
+                if event.type == f"response.{name}.delta" and event.output_index == index
+            ]
+            assert "".join(deltas) == item.content[0].text
+
+
+@over(Script(()))
+def test_an_answer_of_no_words_is_an_empty_message(door: Door) -> None:
+    response = door.ask()
+    assert [item.type for item in response.output] == ["message"]
+    assert response.output_text == ""
+
+
+def test_a_limit_makes_it_incomplete(door: Door) -> None:
+    response = door.ask(max_output_tokens=2)
+    assert response.status == "incomplete"
+    assert response.incomplete_details.reason == "max_output_tokens"
+    assert response.completed_at is None
+    assert response.output[0].status == "incomplete"
+    assert door.stream(max_output_tokens=2)[-1].type == "response.incomplete"
+
+
+@over(Script(error=GenerationError("the decoder gave up"), error_after=2))
+def test_a_failure_in_the_middle_ends_the_stream_as_failed(door: Door) -> None:
+    events = door.stream()
+    assert kinds(events)[-2:] == ["output_item.done", "failed"]
+    last = events[-1].response
+    assert (last.status, last.error.code) == ("failed", "server_error")
+    assert "gave up" in last.error.message
+    assert last.output[0].status == "incomplete"
+    assert door.post().status_code == 500
+
+
+@over(Script(prefill_error=GenerationError("no prefill")))
+def test_a_failure_before_the_first_event_is_a_status(door: Door) -> None:
+    response = door.post(stream=True)
+    assert response.status_code == 500
+    assert response.json()["error"]["message"] == "no prefill"
+
+
+def test_logprobs_come_with_the_text(door: Door) -> None:
+    response = door.ask(include=["message.output_text.logprobs"], top_logprobs=2)
+    entries = response.output[0].content[0].logprobs
+    assert "".join(entry.token for entry in entries) == HELLO
+    assert [len(entry.top_logprobs) for entry in entries] == [2] * 4
+    assert response.top_logprobs == 2
+    events = door.stream(include=["message.output_text.logprobs"])
+    streamed = [e.logprobs for e in events if e.type == "response.output_text.delta"]
+    assert [entry.token for listed in streamed for entry in listed] == [e.token for e in entries]
+    assert not door.ask().output[0].content[0].logprobs
+
+
+def test_the_model_reads_the_conversation(door: Door) -> None:
+    door.ask(
+        instructions="Be brief.",
+        input=[
+            {"role": "user", "content": [{"type": "input_text", "text": "How warm is it?"}]},
+            {"role": "assistant", "content": "Where?"},
+            {"role": "user", "content": "Rome"},
+        ],
+    )
+    prompt = door.prompt()
+    assert prompt == (
+        "<|system|>Be brief.</s><|user|>How warm is it?</s><|assistant|>Where?</s><|user|>Rome</s>"
+        "<|assistant|>"
+    )
+
+
+@over(Script(("18 degrees.",)))
+def test_the_output_of_a_call_is_read(door: Door) -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "eighteen"}
+    response = door.ask(input=[{"role": "user", "content": "Now?"}, call, output], tools=[WEATHER])
+    assert response.output_text == "18 degrees."
+    prompt = door.prompt()
+    assert "<tool_call>" in prompt
+    assert "eighteen" in prompt
+
+
+def test_an_image_is_left_out_and_the_response_says_so(door: Door) -> None:
+    content = [
+        {"type": "input_text", "text": "What is this?"},
+        {"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": "auto"},
+    ]
+    response = door.ask(input=[{"role": "user", "content": content}])
+    assert response.output_text == HELLO
+    assert any("image" in warning for warning in response.geniex["warnings"])
+
+
+def test_null_is_the_same_as_absent(door: Door) -> None:
+    fields = (
+        "instructions max_output_tokens temperature top_p tools tool_choice parallel_tool_calls "
+        "text reasoning top_logprobs include stream stream_options metadata user store truncation "
+        "previous_response_id conversation background prompt service_tier model nctx spec_type"
+    )
+    assert door.ask(**dict.fromkeys(fields.split())).output_text == HELLO
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"store": True}, id="store"),
+        pytest.param({"store": False, "include": ["reasoning.encrypted_content"]}, id="stateless"),
+        pytest.param({"truncation": "disabled"}, id="truncation"),
+        pytest.param({"service_tier": "auto"}, id="tier"),
+        pytest.param({"background": False}, id="background"),
+        pytest.param({"text": {"format": {"type": "text"}, "verbosity": "medium"}}, id="text"),
+        pytest.param({"stream_options": {"include_obfuscation": False}}, id="obfuscation"),
+        pytest.param({"safety_identifier": "a", "prompt_cache_key": "b"}, id="identifiers"),
+        pytest.param({"max_tool_calls": 3}, id="built-in tools"),
+        pytest.param({"a_field_of_next_year": 1}, id="unknown"),
+    ],
+)
+def test_what_changes_no_answer_is_taken(door: Door, fields: dict[str, Any]) -> None:
+    response = door.ask(**fields)
+    assert response.output_text == HELLO
+    assert response.store is False
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        pytest.param({"previous_response_id": "resp_1"}, "previous_response_id", id="previous"),
+        pytest.param({"conversation": "conv_1"}, "conversation", id="conversation"),
+        pytest.param({"background": True}, "background", id="background"),
+        pytest.param({"prompt": {"id": "pmpt_1"}}, "prompt", id="prompt"),
+        pytest.param({"truncation": "auto"}, "truncation", id="truncation"),
+        pytest.param({"service_tier": "flex"}, "service_tier", id="tier"),
+        pytest.param({"include": ["file_search_call.results"]}, "include[0]", id="include"),
+        pytest.param({"text": {"verbosity": "low"}}, "text.verbosity", id="verbosity"),
+        pytest.param({"text": {"format": {"type": "xml"}}}, "text.format", id="format"),
+        pytest.param(
+            {"text": {"format": {"type": "json_schema", "name": "a"}}}, "text.format", id="schema"
+        ),
+        pytest.param({"reasoning": {"summary": "detailed"}}, "reasoning.summary", id="summary"),
+        pytest.param({"reasoning": {"effort": "huge"}}, "reasoning.effort", id="effort"),
+        pytest.param({"tools": [{"type": "web_search"}]}, "tools[0]", id="built-in tool"),
+        pytest.param({"tools": [{"type": "mcp"}]}, "tools[0]", id="mcp"),
+        pytest.param(
+            {"tools": [{**WEATHER, "async": True}]}, "tools[0].async", id="asynchronous tool"
+        ),
+        pytest.param({"tools": [WEATHER, WEATHER]}, "tools", id="one tool twice"),
+        pytest.param({"tool_choice": "required"}, "tool_choice", id="a call without tools"),
+        pytest.param({"tool_choice": {"type": "web_search"}}, "tool_choice", id="tool choice"),
+        pytest.param(
+            {"stream": True, "stream_options": {"include_obfuscation": True}},
+            "stream_options.include_obfuscation",
+            id="obfuscation",
+        ),
+        pytest.param({"max_output_tokens": 0}, "max_output_tokens", id="no tokens"),
+        pytest.param({"temperature": "warm"}, "temperature", id="type"),
+        pytest.param({"top_logprobs": 21}, "top_logprobs", id="range"),
+        pytest.param({"metadata": {"a": 1}}, "metadata.a", id="metadata"),
+        pytest.param({"input": []}, "input", id="no input"),
+        pytest.param({"input": "x" * 5000}, "input", id="too long"),
+        pytest.param({"spec_type": "magic"}, "spec_type", id="extras"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(
+    door: Door, fields: dict[str, Any], param: str
+) -> None:
+    error = door.refused(**fields)
+    assert error["param"] == param
+    assert error["type"] == "invalid_request_error"
