@@ -37,6 +37,7 @@ from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.llama_cpp.emitter import Emitter
 from geniex_runtimes.llama_cpp.engine import Engine
 from geniex_runtimes.llama_cpp.sampling import Sampler, filled, model_defaults, row_of_logits
+from geniex_runtimes.llama_cpp.shelf import SHELF
 from geniex_runtimes.llama_cpp.slot import Task
 from geniex_runtimes.llama_cpp.speculative import setup
 from geniex_runtimes.llama_cpp.threads import Governor
@@ -74,23 +75,26 @@ class LlamaCppRuntime:
         *,
         progress: Callable[[float], bool] | None = None,
     ) -> "LlamaCppModel":
-        """Load weights, make a context and evaluate one token on it, so that faults show now."""
+        """Load weights, make a context and evaluate one token on it, so that faults show now.
+
+        Weights that another model of this process has loaded from the same files are shared.
+        """
         native = library.load()
         _try_out(model, options)
         wanted = setup.checked(model, options)
-        weights = Weights(
+        weights = SHELF.borrow(
             native,
             model.files,
             devices=options.devices,
             gpu_layers=options.gpu_layers,
             extra_buffers=options.extra_buffers,
-            heads=wanted.heads,
+            heads=wanted.heads or (options.keep_heads and setup.has_heads(model, options)),
             progress=progress,
         )
         try:
             return LlamaCppModel(native, weights, model.name, options, wanted)
         except BaseException:
-            weights.close()
+            SHELF.give_back(weights)
             raise
 
 
@@ -128,6 +132,7 @@ class LlamaCppModel:
         self._weights = weights
         self._lock = threading.Lock()
         self._closed = False
+        self._returned = False
         trained = weights.training_context or DEFAULT_CONTEXT
         length = options.context_length or min(trained, DEFAULT_CONTEXT)
         governor = Governor() if options.threads is None else None
@@ -274,7 +279,9 @@ class LlamaCppModel:
         """Stop the engine, then free contexts and weights; a second call does nothing."""
         self.free_contexts()
         with self._lock:
-            self._weights.close()
+            if not self._returned:
+                self._returned = True
+                SHELF.give_back(self._weights)
 
     def __enter__(self) -> Self:
         return self

@@ -10,6 +10,7 @@ from geniex_runtimes.contract import SPEC_FALLBACK, LoadOptions, SpeculativeOpti
 from geniex_runtimes.llama_cpp import trial
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions
 from geniex_runtimes.llama_cpp.library import Library
+from geniex_runtimes.llama_cpp.shelf import SHELF
 from geniex_runtimes.llama_cpp.speculative import pair
 from geniex_runtimes.llama_cpp.speculative.controller import Controller
 from geniex_runtimes.llama_cpp.speculative.drafter import Drafter
@@ -67,6 +68,19 @@ def checked(model: ResolvedModel, options: LoadOptions) -> Wanted:
     except SpeculativeError as exc:
         return _fallen(wanted, exc, tuple(warnings))
     return Wanted(wanted, mode, tuple(warnings))
+
+
+def has_heads(model: ResolvedModel, options: LoadOptions) -> bool:
+    """Whether the model's file has heads that can be loaded and drafted with."""
+    if model.header is None or not model.header.has_heads:
+        return False
+    try:
+        mode = pair.check(model.header, model.path, None, None)
+        if options.data_dir is not None:
+            trial.check(_trial(model, replace(options, draft=None), mode), options.data_dir)
+    except SpeculativeError:
+        return False
+    return True
 
 
 def _trial(model: ResolvedModel, options: LoadOptions, mode: pair.Mode) -> trial.Trial:
@@ -148,7 +162,7 @@ class Speculation:
         if self.wanted.mode is not None:
             draft_weights = weights
             if load.draft is not None and not self.wanted.heads:
-                draft_weights = self._draft_weights = Weights(
+                draft_weights = self._draft_weights = SHELF.borrow(
                     library,
                     load.draft.files,
                     devices=load.devices,
@@ -220,4 +234,4 @@ class Speculation:
             context.close()
         draft_weights, self._draft_weights = self._draft_weights, None
         if draft_weights is not None:
-            draft_weights.close()
+            SHELF.give_back(draft_weights)
