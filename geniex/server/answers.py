@@ -8,7 +8,7 @@ takes more than its share of the slots.
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -68,11 +68,12 @@ def answers(
     `p` has the number `p * choices + c`. Raises what preparing, loading and generating raise.
     """
 
-    def work(job: Job) -> Iterator[Item]:
+    def work(job: Job) -> Generator[Item, None, None]:
         asks = prepare()
         wish = fields.wish(state)
 
         def use(job: Job, model: OpenModel) -> Iterator[Item]:
+            fields.check_model(model.loaded.info)
             return _run(state, model, job, asks, choices)
 
         yield from leased(state.pool, wish, fields.stays(), use)(job)
@@ -99,6 +100,8 @@ def _run(
                         _check_whole(event)
                         group.append(event)
                     yield prompt * choices + choice, event
+            if job.gone.is_set():
+                return  # what is cancelled ends without an answer
         usage += usage_of(group)
         all_answers += group
     yield Ended(usage, geniex_of(model, all_answers))
@@ -113,10 +116,11 @@ def _check_whole(answer: Answer) -> None:
 def whole(work: Work[Item]) -> Work[Item]:
     """The same work without the parts: for an answer that is sent as one."""
 
-    def run(job: Job) -> Iterator[Item]:
-        for item in work(job):
-            if not isinstance(item, tuple) or isinstance(item[1], Answer):
-                yield item
+    def run(job: Job) -> Generator[Item, None, None]:
+        with closing(work(job)) as items:
+            for item in items:
+                if not isinstance(item, tuple) or isinstance(item[1], Answer):
+                    yield item
 
     return run
 

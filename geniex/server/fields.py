@@ -25,7 +25,7 @@ from geniex_catalogue import names
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import ModelNotFoundError, ModelPathError, ModelRefError, UsageError
 from geniex_catalogue.regular import read_regular
-from geniex_runtimes.contract import SamplingOptions
+from geniex_runtimes.contract import ModelInfo, SamplingOptions
 
 _MAX_GRAMMAR: Final = 1 << 20
 _SEEDS: Final = 1 << 32
@@ -72,6 +72,9 @@ class RequestFields(BaseModel):
     def speculation(self, state: ServerState) -> SpeculationWish:
         """How this request speculates: not at all, where it has no fields for it."""
         return NO_WISH
+
+    def check_model(self, info: ModelInfo) -> None:
+        """Raise RequestError for what this model cannot do, now that it is known."""
 
     def stays(self) -> float | Unset:
         """`keep_alive` as `Lease.close` takes it."""
@@ -148,6 +151,15 @@ class Extras(SpeculatingFields):
     grammar_path: str | None = Field(
         None, description="A GBNF file below the folder that the operator has set for them."
     )
+
+    def check_model(self, info: ModelInfo) -> None:
+        """Raise RequestError for a bias of tokens that the model does not have."""
+        for token, _ in _bias(self.logit_bias or {}):
+            if 0 < info.vocab_size <= token:
+                raise invalid(
+                    f"token {token} is not in the vocabulary of {info.vocab_size} tokens",
+                    "logit_bias",
+                )
 
     def sampling(self, state: ServerState) -> SamplingOptions:
         """How to draw; reads the grammar's file, so it may block.

@@ -7,7 +7,7 @@ is ready in one hop, as a list.
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from contextlib import closing
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -52,7 +52,7 @@ class Job:
             running.close()
 
 
-Work: TypeAlias = Callable[[Job], Iterator[T]]
+Work: TypeAlias = Callable[[Job], Generator[T, None, None]]
 
 
 def leased(
@@ -61,13 +61,13 @@ def leased(
     keep_alive: float | Unset | None,
     use: Callable[[Job, OpenModel], Iterator[T]],
 ) -> Work[T]:
-    """The work of using a model from the pool; `keep_alive` as `Lease.close` takes it.
+    """The work of using a model of the pool; `keep_alive` as `Lease.close` takes it.
 
     It waits for its turn and gives that up when the client goes. Raises what `Pool.acquire` and
     `use` raise.
     """
 
-    def work(job: Job) -> Iterator[T]:
+    def work(job: Job) -> Generator[T, None, None]:
         lease = pool.acquire(wish, job.gone)
         try:
             yield from use(job, lease.model)
@@ -146,7 +146,7 @@ async def pump(work: Work[T]) -> AsyncGenerator[list[T], None]:
 def _run(work: Work[T], job: Job, channel: _Channel[T]) -> None:
     error: BaseException | None = None
     try:
-        with closing(_generator(work, job)) as items:
+        with closing(work(job)) as items:
             for item in items:
                 channel.put(item)
                 if job.gone.is_set():
@@ -154,11 +154,6 @@ def _run(work: Work[T], job: Job, channel: _Channel[T]) -> None:
     except BaseException as exc:
         error = exc
     channel.end(error)
-
-
-def _generator(work: Work[T], job: Job) -> Any:
-    """The work's iterator, as one that can be closed."""
-    yield from work(job)
 
 
 async def collect(work: Work[T], request: Request) -> list[T]:
