@@ -15,6 +15,7 @@ from geniex.cli import (
     doctor,
     infer,
     info,
+    ps,
     pull,
     remove,
     serve,
@@ -22,6 +23,7 @@ from geniex.cli import (
     version,
 )
 from geniex.cli import list as list_models
+from geniex.cli import run as run_command
 from geniex.cli.errors import BROKEN_PIPE, FAILED, INTERRUPTED, tell
 from geniex.cli.options import Command, Group
 from geniex.cli.output import Output, OutputClosedError, discard_stdout, prepare_streams
@@ -64,6 +66,8 @@ def root(
 app.command("pull", cls=Command)(pull.pull)
 app.command("infer", cls=Command)(infer.infer)
 app.command("serve", cls=Command)(serve.serve)
+app.command("run", cls=Command)(run_command.run)
+app.command("ps", cls=Command)(ps.ps)
 app.command("list", cls=Command)(list_models.list_models)
 app.command("ls", cls=Command, hidden=True)(list_models.list_models)
 app.command("info", cls=Command)(info.info)

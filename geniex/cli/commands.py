@@ -107,8 +107,9 @@ class Commands:
     def _set_speculation(self, key: str, text: str) -> None:
         """Change how later answers speculate, within what the model was loaded for."""
         conversation = self._conversation
-        loaded = conversation.model.speculation.options
-        if not conversation.model.loaded.info.speculation:
+        facts = conversation.facts
+        loaded = facts.speculative
+        if not facts.types:
             raise UsageError(
                 "this model was loaded without speculation",
                 hint="leave, and start with `--spec-type auto`",
@@ -119,30 +120,31 @@ class Commands:
         elif key == "speculation":
             chosen = loaded.types if _truth(key, text) else ()
         elif key == "draft_adapt":
+            if not facts.adapts:
+                raise UsageError("a request to a server cannot say `draft_adapt`")
             chosen = _truth(key, text)
         else:
-            chosen = _within(key, text, loaded.n_max)
+            chosen = _within(key, text, facts.longest_draft)
         changed: dict[str, Any] = {name: chosen}
         speculative = replace(conversation.options.speculative or loaded, **changed)
         conversation.options = replace(conversation.options, speculative=speculative)
 
     def _show(self) -> None:
         conversation = self._conversation
-        info = conversation.model.loaded.info
+        facts = conversation.facts
         options = conversation.options
         chosen = {key: getattr(options.sampling, key) for key in _SAMPLING}
         chosen |= {key: getattr(options, key) for key in ("max_tokens", "think", "stop")}
-        if info.speculation:
-            model = conversation.model.speculation
-            speculative = options.speculative or model.options
+        if facts.types:
+            speculative = options.speculative or facts.speculative
             chosen |= {key: getattr(speculative, name) for key, name in _SPECULATION.items()}
             chosen["speculation"] = ",".join(speculative.types) or "off"
-            chosen["draft_model"] = model.draft.name if model.draft is not None else "-"
-        devices = ",".join(info.devices)
+            chosen["draft_model"] = facts.draft or "-"
+        devices = ",".join(facts.devices)
         self._say(
-            f"model               {info.name}",
-            f"runtime             {info.runtime}, {info.compute} {devices}".rstrip(),
-            f"context             {info.context_length} tokens",
+            f"model               {facts.name}",
+            f"runtime             {facts.runtime}, {facts.compute} {devices}".rstrip(),
+            f"context             {facts.context_length} tokens",
             f"messages            {len(conversation.messages)}",
             f"system              {conversation.system or '-'}",
             *(f"{key:<19} {_shown(value)}" for key, value in chosen.items()),
@@ -154,7 +156,7 @@ class Commands:
             raise UsageError(f"`{path}` is there and is no saved chat, choose another name")
         conversation = self._conversation
         chat = {
-            "model": conversation.model.resolved.name,
+            "model": conversation.facts.name,
             "system": conversation.system,
             "messages": [message.as_dict() for message in conversation.messages],
         }

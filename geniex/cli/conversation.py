@@ -1,13 +1,28 @@
 """A chat at the terminal: asks the model, shows the answer as it comes, remembers both."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from typing import Protocol
 
 from geniex.chat.messages import Message
 from geniex.chat.reasoning import Part
 from geniex.cli import profile
 from geniex.cli.output import Output
-from geniex.session import Answer, AnswerEvents, AnswerOptions, OpenModel
+from geniex.client.model import ServedModel
+from geniex.facts import facts_of
+from geniex.session import Answer, AnswerOptions, AnswerPart, OpenModel
+
+
+class Events(Protocol):
+    """A running answer: parts, then one Answer."""
+
+    def __iter__(self) -> Iterator[AnswerPart | Answer]:
+        """The events."""
+        ...
+
+    def close(self) -> None:
+        """Cancel what is still running."""
+        ...
 
 
 class Conversation:
@@ -15,7 +30,7 @@ class Conversation:
 
     def __init__(
         self,
-        model: OpenModel,
+        model: OpenModel | ServedModel,
         output: Output,
         options: AnswerOptions,
         *,
@@ -23,6 +38,7 @@ class Conversation:
         live: bool = True,
     ) -> None:
         self.model = model
+        self.facts = model.facts if isinstance(model, ServedModel) else facts_of(model)
         self.output = output
         self.options = options
         self.system = system
@@ -56,7 +72,7 @@ class Conversation:
         """One raw turn from token ids; the chat does not remember it."""
         return self._show(lambda: self.model.answer_tokens(tokens, self.options), [])
 
-    def _show(self, start: Callable[[], AnswerEvents], heard: list[str]) -> Answer:
+    def _show(self, start: Callable[[], Events], heard: list[str]) -> Answer:
         """Show the parts as they come and the profile at the end; `heard` gets the content."""
         thinking = False
         answer = None
@@ -108,7 +124,7 @@ class Conversation:
         if answer.finish_reason != "length" or budget == 0:
             return None
         if answer.profile.stop_reason == "context":
-            size = self.model.loaded.info.context_length
+            size = self.facts.context_length
             what, more = f"the context of {size} tokens is full", "`--nctx` sets it"
         else:
             what, more = f"it has the {budget} tokens of `--max-tokens`", "-1 is no limit"

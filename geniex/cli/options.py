@@ -21,7 +21,7 @@ from geniex_catalogue.errors import (
 _FLAGS = "geniex.flags"
 # what other programs call our commands
 _ELSEWHERE = {
-    **dict.fromkeys(("run", "chat", "ask", "generate", "complete"), "infer"),
+    **dict.fromkeys(("chat", "ask", "generate", "complete"), "infer"),
     **dict.fromkeys(("show", "inspect"), "info"),
     **dict.fromkeys(("download", "import", "get"), "pull"),
     **dict.fromkeys(("delete", "uninstall"), "remove"),

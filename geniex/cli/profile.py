@@ -3,6 +3,7 @@
 from typing import Any
 
 from geniex.cli.output import one_line
+from geniex.client.model import ServedAnswer, ServedModel
 from geniex.session import Answer, OpenModel
 from geniex.timings import drafting, timings
 from geniex_runtimes.contract import Profile
@@ -31,9 +32,13 @@ def block(profile: Profile) -> str:
     return "\n".join(lines)
 
 
-def as_json(answer: Answer, model: OpenModel) -> dict[str, Any]:
+def as_json(answer: Answer, model: OpenModel | ServedModel) -> dict[str, Any]:
     """An answer with its usage in tokens and its timings in seconds and tokens per second."""
     profile = answer.profile
+    if isinstance(model, ServedModel):
+        speculation = answer.geniex.get("speculation") if isinstance(answer, ServedAnswer) else None
+    else:
+        speculation = drafting(profile, model)
     return {
         "answer": answer.content,
         "reasoning": answer.reasoning or None,
@@ -46,5 +51,5 @@ def as_json(answer: Answer, model: OpenModel) -> dict[str, Any]:
             "completion_tokens": profile.generated_tokens,
         },
         "timings": timings(profile),
-        "speculation": drafting(profile, model),
+        "speculation": speculation,
     }

@@ -38,8 +38,8 @@ class Repl:
 
     def run(self) -> None:
         """Chat until `/exit` or Ctrl-D. Errors of a turn are told, and the chat goes on."""
-        info = self._conversation.model.loaded.info
-        self._output.note(f"{info.name} on {','.join(info.devices) or info.compute}")
+        facts = self._conversation.facts
+        self._output.note(f"{facts.name} on {','.join(facts.devices) or facts.compute}")
         if is_dumb():
             self._output.note(INVITATION)
         while True:

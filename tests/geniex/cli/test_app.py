@@ -87,7 +87,7 @@ def test_wrong_use_is_two_lines_and_code_2(cli: Cli, args: tuple[str, ...]) -> N
     [
         (("infer", "-t"), "`geniex infer -h`"),
         (("config", "set", "nctx"), "`geniex config set -h`"),
-        (("run", "tiny"), "`geniex infer`"),
+        (("chat", "tiny"), "`geniex infer`"),
         (("chat",), "`geniex infer`"),
         (("show", "tiny"), "`geniex info`"),
         (("config", "run"), "`geniex config -h`"),

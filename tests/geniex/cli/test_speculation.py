@@ -10,7 +10,7 @@ from geniex.cli.commands import Commands
 from geniex.cli.conversation import Conversation
 from geniex.cli.output import Output
 from geniex.config import Settings
-from geniex.session import AnswerOptions, open_model
+from geniex.session import AnswerOptions, OpenModel, open_model
 from geniex.speculation import MEDIA_IGNORED
 from geniex.speculation_wish import read_wish
 from geniex_catalogue.errors import UsageError
@@ -312,6 +312,7 @@ class TestChat:
     @staticmethod
     def asked(conversation: Conversation) -> SpeculativeOptions | None:
         conversation.ask("hi")
+        assert isinstance(conversation.model, OpenModel)
         loaded = conversation.model.loaded
         assert isinstance(loaded, FakeModel)
         return loaded.requests[-1].speculative
@@ -336,7 +337,7 @@ class TestChat:
         chosen = self.asked(conversation)
         assert chosen is not None and getattr(chosen, name) == value
         commands.run(f"{line.rpartition(' ')[0]} default")
-        assert self.asked(conversation) == conversation.model.speculation.options
+        assert self.asked(conversation) == conversation.facts.speculative
 
     @pytest.mark.parametrize(
         "line",

@@ -1,0 +1,68 @@
+"""What is done with a conversation: turns one after another, one JSON report, or a chat."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from geniex.cli.conversation import Conversation
+from geniex.cli.prompts import Turns
+from geniex.session import Answer
+from geniex_catalogue.errors import GenieXError
+
+
+def hold(
+    conversation: Conversation,
+    turns: Turns | None,
+    data_dir: Path,
+    report: Mapping[str, Any] | None,
+) -> None:
+    """Ask the turns, or chat at the terminal where there are none.
+
+    With a `report` the answers go into one JSON object on stdout, beside what is in it.
+    """
+    if turns is None:
+        from geniex.cli.repl import Repl
+
+        Repl(conversation, data_dir).run()
+    elif report is not None:
+        _report(conversation, turns, report)
+    else:
+        deque(_answers(conversation, turns), maxlen=0)
+
+
+def _answers(conversation: Conversation, turns: Turns) -> Iterator[Answer]:
+    if turns.tokens is not None:
+        yield conversation.go_on(turns.tokens)
+    for text in turns.texts:
+        yield conversation.ask(text)
+
+
+def _report(conversation: Conversation, turns: Turns, facts: Mapping[str, Any]) -> None:
+    """Write the one object of `--json`: the last turn's answer, all turns, the facts.
+
+    Where a turn fails, those before it are written, and the error is raised on.
+    """
+    from geniex.cli.profile import as_json
+
+    answers: list[dict[str, Any]] = []
+    failure: BaseException | None = None
+    try:
+        answers += (as_json(one, conversation.model) for one in _answers(conversation, turns))
+    except (GenieXError, KeyboardInterrupt) as exc:
+        if not answers:
+            raise
+        failure = exc
+    prompts = turns.texts or (None,)
+    report = {
+        "model": conversation.facts.name,
+        **answers[-1],
+        "turns": [
+            {"prompt": text, **answer} for text, answer in zip(prompts, answers, strict=False)
+        ],
+        **facts,
+        "error": (str(failure) or "interrupted") if failure is not None else None,
+    }
+    conversation.output.json(report)
+    if failure is not None:
+        raise failure
