@@ -56,8 +56,8 @@ class Settings:
     ngl: int = -1
     threads: int | None = None
     chipset: str | None = None
-    host: str = ""
-    origins: str = ""
+    host: str | None = None
+    origins: str | None = None
     keepalive: int = 300
     parallel: int = 4
     max_queue: int = 64

@@ -139,7 +139,7 @@ def serve(
 
     options = ServerOptions(
         api_key=_api_key(api_key),
-        origins=tuple(filter(None, parse_origins(settings.origins).split(","))),
+        origins=tuple(filter(None, parse_origins(settings.origins or "").split(","))),
         grammar_dir=_folder(grammar_dir),
         grace=grace,
         preload=_found(named, settings),
