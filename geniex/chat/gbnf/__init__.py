@@ -1,0 +1,1 @@
+"""Grammars in GBNF, llama.cpp's notation, put together from parts."""
