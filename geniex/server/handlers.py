@@ -70,6 +70,9 @@ def _refused(exc: HTTPException, request: Request) -> RequestError:
         case 405:
             message = f"`{request.url.path}` does not take {request.method}"
             code = "method_not_allowed"
+        case 400:
+            # how FastAPI tells of JSON that is too deep, or is no UTF-8
+            message, code = "the body cannot be read as JSON", "invalid_json"
         case 413:
             message, code = str(exc.detail), "request_too_large"
         case status:
