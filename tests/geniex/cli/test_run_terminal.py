@@ -1,0 +1,69 @@
+"""`geniex run` on a terminal: the chat, its commands, and a Ctrl-C that the server hears."""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+if sys.platform == "win32":
+    pytest.skip("needs a pseudo terminal", allow_module_level=True)
+
+from geniex.address import parse_address
+from geniex.client.server import Server
+from tests.geniex.servedby import geniex_serve
+from tests.terminal import Terminal, python, terminal
+
+PATIENCE = 30.0
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with geniex_serve(tmp_path_factory.mktemp("data"), scenario="endless") as (url, _):
+        yield url
+
+
+@pytest.fixture
+def chat(host: str, data_dir: Path) -> Iterator[Terminal]:
+    with terminal(*python("geniex", "run", "tiny", "--host", host)) as shown:
+        shown.wait_for("Send a message")
+        yield shown
+
+
+def busy(host: str) -> int:
+    with Server(parse_address(host)) as server:
+        return sum(int(resident["busy"]) for resident in server.ps())
+
+
+def test_ctrl_c_stops_the_answer_and_keeps_the_chat(host: str, chat: Terminal) -> None:
+    assert "geniex/tiny-chat:Q8_0" in chat.text
+    chat.type("hi\r")
+    chat.wait_for("word word")
+    chat.type("\x03")
+    chat.wait_for("(stopped)")
+    end = time.monotonic() + PATIENCE
+    while busy(host):
+        assert time.monotonic() < end, "the server goes on"
+    chat.type("/show\r")
+    assert "messages            2" in chat.wait_for("frequency_penalty")
+    chat.type("/set temperature 0\r")
+    chat.forget()
+    chat.type("again\r")
+    chat.wait_for("word word")
+    chat.type("\x03")
+    chat.wait_for("(stopped)")
+    chat.type("\x04")
+    assert chat.leave()[0] == 0
+    assert chat.settings() == chat.before
+
+
+def test_ctrl_c_ends_a_command(host: str, data_dir: Path) -> None:
+    with terminal(*python("geniex", "run", "tiny", "--host", host, "-p", "hi")) as shown:
+        shown.wait_for("word word")
+        shown.type("\x03")
+        assert shown.leave()[0] == 130
+        assert "Traceback" not in shown.text and shown.settings() == shown.before
+    end = time.monotonic() + PATIENCE
+    while busy(host):
+        assert time.monotonic() < end, "the server goes on"
