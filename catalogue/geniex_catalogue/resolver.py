@@ -90,8 +90,9 @@ def resolve(text: str, store: Store, use: Use = "model") -> ResolvedModel | Pull
         return found
     if (builtin := catalogue().builtin_file(ref)) is not None:
         label, file = builtin
-        name = f"{ref.name}:{label}"
-        return _gguf(name, ref.with_precision(label), (file,), label, use)
+        entry = catalogue().entry(ref)
+        exact = names.parse(entry.name if entry else ref.name).with_precision(label)
+        return _gguf(str(exact), exact, (file,), label, use)
     return PullNeeded(ref, stored.precisions if stored is not None else ())
 
 

@@ -314,7 +314,7 @@ def test_an_unknown_model_can_be_pulled(stocked: Store) -> None:
 
 
 def test_the_builtin_pair(store: Store, tiny_chat: Path) -> None:
-    for text in ("tiny-chat", "geniex/tiny-chat", "geniex/tiny-chat:q8_0"):
+    for text in ("tiny-chat", "geniex/tiny-chat", "geniex/tiny-chat:q8_0", "Geniex/TINY-chat"):
         model = found(text, store)
         assert (model.name, model.path) == ("geniex/tiny-chat:Q8_0", tiny_chat)
     with pytest.raises(LoadError, match="draft"):
