@@ -8,6 +8,7 @@ from geniex.config import Settings, parse_compute
 from geniex.server.residents import ModelWish, Purpose
 from geniex.session import find_local_model, find_model
 from geniex.speculation_wish import NO_WISH, SpeculationWish
+from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import (
     DraftNotFoundError,
     GenieXError,
@@ -105,8 +106,9 @@ def find_here(name: str, settings: Settings) -> ResolvedModel:
 
 
 def _near(name: str, settings: Settings) -> tuple[str, ...]:
-    """Models in the store whose names are like this one."""
+    """Models that are here whose names are like this one."""
     here = [str(stored.name) for stored in Store(settings.data_dir).list()]
+    here += [entry.name for entry in catalogue().entries if entry.builtin]
     return tuple(difflib.get_close_matches(name.partition(":")[0], here, n=3))
 
 
