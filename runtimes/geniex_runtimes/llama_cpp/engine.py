@@ -141,6 +141,8 @@ class Engine:
     def _free(self, slot: Slot) -> None:
         slot.task = None
         slot.used = time.monotonic()
+        if self._speculator is not None:
+            self._speculator.leave(slot.index)
 
     def _assign(self) -> None:
         """Give waiting tasks the free slots, each the one that holds most of its prompt."""

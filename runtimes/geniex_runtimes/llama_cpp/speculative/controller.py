@@ -6,10 +6,14 @@ Transformers via Speculative Decoding", ICML 2023, equation 1, with a chance per
 a draft and a target decode of n + 1 rows. The n with the most tokens per second wins, 0 included.
 
 What is not tried is not learnt, so now and then another length is tried, as far as a budget allows:
-of the tokens a slot emits, at most a fortieth may be lost to trying. A trial that succeeds is
-followed by a few more before it is believed; where nothing could pay even if all were accepted,
-there are next to no trials. So a text that has turned predictable is noticed within 32 steps
-wherever the first draft token costs at most half a plain step, and later where it costs more.
+of the tokens a slot emits, at most a fortieth may be lost to trying, and less where a step is so
+quick that following it for a draft shows. What a trial took is charged as it was measured, with
+what llama.cpp needs to build its graph anew. A trial that succeeds is followed by a few more before
+it is believed; where nothing could pay even if all were accepted, there are next to no trials. So a
+text that has turned predictable is noticed within 32 steps wherever the first draft token costs at
+most half a plain step, and later where it costs more. Where plain decoding seems the faster from
+the start, the first steps of the first answer are tried all the same: what was measured at load is
+not believed unseen.
 
 With several slots in a batch, a slot's choice is judged by the tokens per second of the whole
 batch, the other slots' rows being what they were at its last step.
@@ -30,12 +34,18 @@ _AVERAGED = 64
 # another length must be better by this much: no flapping between equals
 _MARGIN = 1.01
 # share of the emitted tokens that may be lost to trials, and how much may be saved up or owed
-_BUDGET = 0.024
+_BUDGET, _LEAST_BUDGET = 0.024, 0.005
+# seconds a step that following the target takes even while nothing is drafted
+_FOLLOWING = 6e-6
+# a step so quick that even this shows: the drafter had better not follow while it rests
+_QUICK_STEP = 1e-3
 _MOST_CREDIT, _MOST_DEBT = 2.0, 4.0
+# trials at the very start, until one is accepted
+_OPENING = 4
 # steps between trials: at least, while off; from and to, doubling, while on
 _OFF_GAP = 16
-# steps between looks while a trial is due and not yet affordable
-_NAP = 4
+# steps between looks while a trial is due and not yet affordable: fewest and most
+_NAP, _LONGEST_NAP = 4, 256
 _ON_GAP, _LONGEST_ON_GAP = 16, 64
 # a plain step so much faster than expected is a surprise
 _SURPRISE = 0.15
@@ -43,6 +53,9 @@ _SURPRISE = 0.15
 _HOPELESS_GAP = 1024
 _LENGTH_WEIGHT = 1 / 16
 _YIELD_WEIGHT = 1 / 64
+# what a step takes beyond this many times the expected is the machine's hiccup, not the trial's
+_HICCUP = 3.0
+_SWITCH_WEIGHT = 1 / 8
 
 
 @dataclass(slots=True)
@@ -61,6 +74,7 @@ class _Slot:
     best: int = -1
     asked: int = 0
     trial: bool = False
+    tried: bool = False  # the step before was a trial
     waited: int = 0
     gap: int = _ON_GAP
     up: bool = False
@@ -83,6 +97,15 @@ class Controller:
         self._yield = 1.0  # emitted tokens per row
         self._last_step = (0.0, 0)
         self._off = 0.0  # how far it was from what was expected
+        self._switch = 0.0  # seconds that a step takes more for having other rows than the last
+        self._opening = _OPENING
+        self._plain = costs.targets(1, 0)[0]
+        self._budget = max(_LEAST_BUDGET, _BUDGET - _FOLLOWING / self._plain)
+
+    @property
+    def quick(self) -> bool:
+        """Whether plain steps are so quick that a resting drafter had better not follow them."""
+        return self._adapt and self._plain < _QUICK_STEP
 
     def begin(
         self, slot: int, *, most: int | None = None, least: int = 0, adapt: bool | None = None
@@ -126,10 +149,17 @@ class Controller:
         one = self._slots[slot]
         if not one.adapt or one.best or one.asked or (one.most and one.rates[0].rising):
             return 0
-        steps = min(max(_OFF_GAP - one.waited, _NAP), _OFF_GAP) - 1
+        if self._opening:
+            return 0
+        if not one.most or self._worth_trying(one) == 0:
+            wait = _HOPELESS_GAP - one.waited
+        else:
+            lacking = self._loss(one, self._worth_trying(one)) - one.credit
+            wait = max(_OFF_GAP - one.waited, int(lacking / self._budget))
+        steps = min(max(wait, _NAP), _LONGEST_NAP) - 1
         one.waited += steps
         one.steps += steps
-        one.credit = min(_MOST_CREDIT, one.credit + _BUDGET * steps)
+        one.credit = min(_MOST_CREDIT, one.credit + self._budget * steps)
         return steps
 
     def record(
@@ -151,6 +181,8 @@ class Controller:
         llama.cpp builds its graph anew for it.
         """
         one = self._slots[slot]
+        if not one.adapt:
+            return
         one.steps += 1
         rows = rows or 1 + proposed
         drafting = draft_seconds * (1 + proposed) / rows
@@ -166,9 +198,12 @@ class Controller:
             one.others = rows - 1 - proposed
             one.others_draft = draft_seconds - drafting
         self._learn(one, proposed, accepted)
-        one.credit += _BUDGET * (1 + accepted)
+        one.credit += self._budget * (1 + accepted)
+        if not steady and rows <= MOST_ROWS and one.times:
+            self._charge_switch(one, rows, step_seconds)
         if one.trial:
             self._settle_trial(one, proposed, accepted, drafting)
+        one.tried = one.trial
         one.credit = min(_MOST_CREDIT, max(-_MOST_DEBT, one.credit))
 
     def state(self, slot: int) -> tuple[SpecState, str]:
@@ -222,6 +257,8 @@ class Controller:
 
     def _trial(self, one: _Slot) -> int | None:
         """Another length to try at this step, if one is due and affordable."""
+        if not one.best and self._opening and one.least <= one.most:
+            return one.least
         if one.best:
             if one.waited < one.gap:
                 return None
@@ -251,7 +288,15 @@ class Controller:
     def _loss(self, one: _Slot, n: int) -> float:
         """Tokens that a step of length n is expected to cost against the best length."""
         speed = one.tokens[one.best] / one.times[one.best]
-        return one.times[n] * speed - one.tokens[n]
+        return (one.times[n] + 2 * self._switch) * speed - one.tokens[n]
+
+    def _charge_switch(self, one: _Slot, rows: int, step_seconds: float) -> None:
+        """Charge what a step took more since the one before had other rows, if that was a trial."""
+        expected = self._costs.targets(rows, 0)[0]
+        extra = min(max(step_seconds - expected, 0.0), expected * (_HICCUP - 1))
+        self._switch += _SWITCH_WEIGHT * (extra - self._switch)
+        if one.trial or one.tried:
+            one.credit -= extra * one.tokens[one.best] / one.times[one.best]
 
     def _learn(self, one: _Slot, proposed: int, accepted: int) -> None:
         self._yield += _YIELD_WEIGHT * ((1 + accepted) / (1 + proposed) - self._yield)
@@ -274,6 +319,8 @@ class Controller:
         speed = one.tokens[one.best] / one.times[one.best]
         decoding = self._costs.targets(one.others + 1 + proposed, 0)[0]
         one.credit -= (decoding + drafting + one.others_draft) * speed - (one.tokens[0] + accepted)
+        if not one.best and self._opening:
+            self._opening = 0 if accepted else self._opening - 1
         if one.asked and not proposed:
             return  # nothing was tried: try again at the next step
         one.waited = 0

@@ -57,6 +57,14 @@ class Drafter(Protocol):
         """Of the verified rows the first stays, and `accepted` draft tokens behind it."""
         ...
 
+    def pause(self) -> None:
+        """Nobody drafts for a while: stop following the target where that costs anything."""
+        ...
+
+    def resume(self) -> None:
+        """Follow the target again; a draft is possible after its next decode."""
+        ...
+
     def close(self) -> None:
         """Free what it holds; a second call does nothing."""
         ...

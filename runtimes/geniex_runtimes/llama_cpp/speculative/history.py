@@ -132,6 +132,12 @@ class HistoryDrafter(ABC, Generic[_H]):
     def accept(self, slot: int, verified: Rows, accepted: int) -> None:
         """See `Drafter.accept`; the next decode or ask shows what has stayed."""
 
+    def pause(self) -> None:
+        """See `Drafter.pause`; following costs next to nothing."""
+
+    def resume(self) -> None:
+        """See `Drafter.resume`."""
+
     def close(self) -> None:
         """See `Drafter.close`."""
         self._slots.clear()

@@ -53,6 +53,7 @@ class _Track:
         self.tokens: list[int] = []
         self.rows = 0  # address of the states of the rows just verified
         self.row = 0
+        self.missed = False  # the target went on without being followed
 
     def _grow(self, buffer: Floats) -> None:
         self._buffer = buffer
@@ -89,6 +90,12 @@ class _Track:
         """Take the state of a verified row for the one at the target's last token."""
         if self._bytes:
             ctypes.memmove(self.pending_address, self.rows + row * self._bytes, self._bytes)
+
+    def restart(self, start: int) -> None:
+        """Know nothing of what lies before position `start`."""
+        self.held = start
+        self.tokens.clear()
+        self.missed = False
 
     def cut(self, length: int) -> None:
         """Forget all but the first `length` of the tokens that are behind."""
@@ -128,6 +135,7 @@ class ModelDrafter:
         # the states that a chain of heads has come to, by ask and head
         self._states: Floats = np.zeros((slots, self._heads, self._width), np.float32)
         self._states_address = self._states.ctypes.data
+        self._paused = False
         if self._width:
             library.set_nextn(target.handle, True, False)
             # own heads also evaluate rows that give no token: the states of all rows are counted
@@ -136,6 +144,12 @@ class ModelDrafter:
     def begin(self, slot: int, kept: int) -> int:
         """Cut the draft's cells back to what stays."""
         track = self._tracks[slot]
+        if track.missed:
+            if not kept and not self._paused:
+                self._context.keep(slot, 0)
+                track.restart(0)
+                track.pending[:] = 0
+            return kept
         behind = kept - track.held
         if behind < 0:
             self._context.keep(slot, kept)
@@ -156,9 +170,15 @@ class ModelDrafter:
             for one in rows:
                 self._tracks[one.slot].row = one.first + len(one.tokens) - 1
             return
+        if self._paused:
+            return
         base = self._target_states() if self._width else 0
         for one in rows:
             track = self._tracks[one.slot]
+            if track.missed:
+                # the state before the first of these rows is lost: what follows builds on them
+                self._context.keep(one.slot, 0)
+                track.restart(one.start + 1)
             track.rows = base + one.first * self._width * 4
             track.add(one.start, one.tokens)
 
@@ -313,6 +333,21 @@ class ModelDrafter:
                 if self._heads > 1:
                     self._library.set_nextn_head(context.handle, 0)
                 track.advance(count)
+
+    def pause(self) -> None:
+        """Let the target give no more states. Heads with cells of their own forget the context."""
+        if not self._width or self._paused:
+            return
+        self._paused = True
+        self._library.set_nextn(self._target.handle, False, False)
+        for track in self._tracks:
+            track.missed = self._mode != "shared"
+
+    def resume(self) -> None:
+        """Take states again, from the target's next decode on."""
+        if self._paused:
+            self._paused = False
+            self._library.set_nextn(self._target.handle, True, False)
 
     def close(self) -> None:
         """Free the draft's context."""

@@ -47,6 +47,16 @@ class DrafterSequence:
         for drafter in self._drafters:
             drafter.accept(slot, verified, accepted)
 
+    def pause(self) -> None:
+        """See `Drafter.pause`."""
+        for drafter in self._drafters:
+            drafter.pause()
+
+    def resume(self) -> None:
+        """See `Drafter.resume`."""
+        for drafter in self._drafters:
+            drafter.resume()
+
     def close(self) -> None:
         """See `Drafter.close`."""
         for drafter in self._drafters:

@@ -11,6 +11,10 @@ from geniex_runtimes.llama_cpp.speculative.drafter import Ask, Drafter, Rows
 
 log = logging.getLogger("geniex.llama_cpp.speculation")
 
+# steps before the next draft from which on the drafter follows the target again
+_AWAKE = 8
+_FOR_EVER = 1 << 30
+
 
 class Speculator:
     """Serves every slot of an engine with one drafter. Belongs to the engine's thread."""
@@ -27,7 +31,11 @@ class Speculator:
         # (slot, proposed, accepted) of the last step, told once it is known how long it took
         self._reports: list[tuple[int, int, int]] = []
         self._started = 0.0
-        self._resting: dict[int, int] = {}  # slots, and for how many steps they stay plain
+        # slots with a speculating task, and for how many steps they stay plain
+        self._resting: dict[int, int] = {}
+        self._paused = False
+        # turns that are left in which nobody drafts, learns or is followed; and how many they were
+        self._quiet = self._quiet_for = 0
         self._chosen: set[int] = set()  # slots that this turn's step was chosen for
         self._drafted = 0.0
         self._draft_seconds = 0.0
@@ -37,9 +45,11 @@ class Speculator:
     def begin(self, slot: Slot, task: Task, kept: int) -> int:
         """A task starts; return how many of the `kept` tokens the drafter can do with."""
         wanted = task.speculative
-        self._resting.pop(slot.index, None)
+        self._wake()
         self._reports = [report for report in self._reports if report[0] != slot.index]
         if wanted.types:
+            self._resting[slot.index] = 0
+            self._look(awake=True)
             task.tally.state = "on"
             self._controller.begin(
                 slot.index, most=wanted.n_max, least=wanted.n_min, adapt=wanted.adapt
@@ -48,9 +58,16 @@ class Speculator:
 
     def propose(self, slots: Sequence[Slot], length: int) -> None:
         """Set the drafts of slots that are answering, in a context of `length` tokens per slot."""
+        if self._quiet:
+            self._quiet -= 1
+            if self._quiet:
+                return
+            self._wake()
         started = time.perf_counter()
         self._report(started - self._started)
         self._started = started
+        if self._controller.quick:
+            self._look()
         asking: list[tuple[Slot, int]] = []
         asks: list[Ask] = []
         self._chosen.clear()
@@ -58,7 +75,7 @@ class Speculator:
             task = slot.task
             if task is None or not task.speculative.types:
                 continue
-            if resting := self._resting.get(slot.index, 0):
+            if resting := self._resting[slot.index]:
                 self._resting[slot.index] = resting - 1
                 continue
             room = length - len(slot.tokens) - 1
@@ -77,15 +94,37 @@ class Speculator:
         self._drafted = time.perf_counter()
         self._draft_seconds = self._drafted - started
 
+    def _look(self, *, awake: bool = False) -> None:
+        """Let the drafter pause while nobody drafts for long, and resume it in time."""
+        soonest = min(self._resting.values(), default=_FOR_EVER)
+        if self._paused and (awake or soonest <= _AWAKE):
+            self._paused = False
+            self._drafter.resume()
+            self._rows_before = 0
+        elif not self._paused and not awake and soonest > 2 * _AWAKE:
+            self._paused = True
+            self._drafter.pause()
+        if self._paused:
+            self._quiet = self._quiet_for = max(0, soonest - _AWAKE)
+
+    def _wake(self) -> None:
+        """The quiet is over, before its time or at it: the turns that it took have passed."""
+        passed = self._quiet_for - self._quiet
+        self._quiet = self._quiet_for = 0
+        for slot, steps in self._resting.items():
+            self._resting[slot] = max(0, steps - passed)
+
     def process(self, rows: Sequence[Rows]) -> None:
         """Follow a decode of the target."""
+        if self._quiet:
+            return
         self._drafter.process(rows)
         self._rows = rows
         self._verify_seconds = time.perf_counter() - self._drafted
 
     def settle(self, slot: Slot, task: Task, accepted: int) -> None:
         """A slot's step is over: `accepted` tokens of its draft, which may be empty, stay."""
-        if slot.index not in self._chosen:
+        if self._quiet or slot.index not in self._chosen:
             return
         proposed = len(slot.draft)
         self._reports.append((slot.index, proposed, accepted))
@@ -113,7 +152,7 @@ class Speculator:
                 rows,
                 steady=steady,
             )
-            if not proposed:
+            if not proposed and slot in self._resting:
                 self._resting[slot] = self._controller.rest(slot)
         self._reports.clear()
 
@@ -128,6 +167,11 @@ class Speculator:
         if task.tally.state != self._told:
             self._told = task.tally.state
             log.info("speculation is %s %s", task.tally.state, task.tally.reason)
+
+    def leave(self, slot: int) -> None:
+        """A slot's task has ended, in whatever way."""
+        self._wake()
+        self._resting.pop(slot, None)
 
     def use_threads(self, threads: int) -> None:
         """Use so many CPU threads for drafting."""

@@ -160,10 +160,59 @@ def test_flips_are_followed_within_32_steps(name: str, at: int) -> None:
     assert "off" in bad.states[at : at + 32] or max(bad.lengths[at + 32 :]) == 1
 
 
+@pytest.mark.parametrize(("chance", "openings"), [(1.0, 1), (0.0, 4)])
 @pytest.mark.parametrize("name", ["draft as dear as target", "toy"])
-def test_what_cannot_pay_is_not_even_tried(name: str) -> None:
-    result = run(MACHINES[name], always(1.0), steps=1000)
-    assert set(result.lengths) == {0} and set(result.states) == {"off"}
+def test_what_cannot_pay_is_tried_at_the_start_alone(
+    name: str, chance: float, openings: int
+) -> None:
+    result = run(MACHINES[name], always(chance), steps=1000)
+    assert result.lengths == [1] * openings + [0] * (1000 - openings)
+    assert set(result.states) == {"off"}
+
+
+def test_only_the_first_answer_opens_with_trials() -> None:
+    machine = MACHINES["toy"]
+    controller = Controller(machine.costs(), 3)
+    for first in (1, 0):
+        controller.begin(0)
+        assert controller.choose(0) == first
+        controller.record(0, first, first, machine.rows[first], machine.draft[0] * first)
+
+
+def test_resting_lasts_until_the_next_trial() -> None:
+    machine = MACHINES["dear rows"]
+    controller = Controller(machine.costs(), 3)
+    controller.begin(0)
+    gaps, gap = [], 0
+    for _ in range(400):
+        asked = controller.choose(0)
+        controller.record(0, asked, 0, machine.rows[asked], machine.draft[0] if asked else 0.0)
+        rest = controller.rest(0)
+        gap += 1 + rest
+        if asked:
+            gaps.append(gap)
+            gap = 0
+    # nothing is ever accepted: trials go on, at most every 16 steps, as the budget allows
+    assert len(gaps) > 10 and min(gaps[10:]) >= 16 and max(gaps[10:]) <= 120
+
+
+def test_a_trial_is_charged_with_the_graphs_that_it_makes_llama_cpp_build() -> None:
+    machine = MACHINES["cheap rows"]
+
+    def trials(switch: float) -> int:
+        controller = Controller(machine.costs(), 3)
+        controller.begin(0)
+        before, count = 0, 0
+        for _ in range(STEPS):
+            asked = controller.choose(0)
+            seconds = machine.rows[asked] + (switch if asked != before else 0.0)
+            drafting = machine.draft[asked - 1] if asked else 0.0
+            controller.record(0, asked, 0, seconds, drafting, steady=asked == before)
+            count += asked > 0
+            before = asked
+        return count
+
+    assert trials(machine.rows[0]) < trials(0.0) / 2
 
 
 @pytest.mark.parametrize("name", ["cheap rows", "dear rows", "like a GPU"])
