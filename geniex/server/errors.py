@@ -136,7 +136,10 @@ _FIELDS = {
 _FLAG = re.compile(r"--([a-z][a-z-]*[a-z])")
 _ROOT = r"(?:[A-Za-z]:[\\/]|\\\\|~[\\/]|/)"
 _QUOTED_PATH = re.compile(rf"([`'\"]){_ROOT}[^`'\"]*?([^\\/`'\"]*)\1")
-_PLAIN_PATH = re.compile(rf"(?<![\w.:/\\`'\"~-]){_ROOT}(?:[^\s\\/`'\"]+[\\/])+([^\s\\/`'\":;,]*)")
+# not the routes that a text speaks of
+_PLAIN_PATH = re.compile(
+    rf"(?<!GET )(?<!POST )(?<![\w.:/\\`'\"~-]){_ROOT}(?:[^\s\\/`'\"]+[\\/])+([^\s\\/`'\":;,]*)"
+)
 
 
 def row_of(kind: type[e.GenieXError]) -> Row:
