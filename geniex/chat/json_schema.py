@@ -133,7 +133,7 @@ class _Compiler:
     def _object(self, schema: Mapping[str, Json], place: _Place) -> str:
         members = dict(schema.get("properties", {}))
         required = schema.get("required", ())
-        extra = schema.get("additionalProperties", not members)
+        extra = schema.get("additionalProperties", "properties" not in schema)
         for name in required:
             if name not in members and schema.get("additionalProperties") is False:
                 raise refuse("required", place.path, f"`{name}` is needed and forbidden")

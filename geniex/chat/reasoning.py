@@ -15,7 +15,7 @@ on tokens: a tag may arrive in any number of pieces. Its choices:
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from geniex_runtimes.contract import Done, Event, TokenLogprob
@@ -91,11 +91,16 @@ def open_format(prompt: str, formats: Sequence[ReasoningFormat]) -> ReasoningFor
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A run of an answer's text; `logprobs` are the tokens that end in it, where asked for."""
+    """A run of an answer's text.
+
+    `logprobs` are the tokens that end in it, where they were asked for; `at` is the place of its
+    first character in the text that the model wrote.
+    """
 
     kind: Kind
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()
+    at: int = field(default=0, compare=False, repr=False)
 
 
 class ReasoningSplitter:
@@ -113,11 +118,13 @@ class ReasoningSplitter:
         self._thinking = self._fresh = open  # fresh: this block has not shown a character yet
         self._speaking = False  # content has begun
         self._after = False  # reasoning came before content: blank lines are dropped
-        self._buffer = ""
+        self._buffer = ""  # always the end of what has been fed
+        self._fed = 0
 
     def feed(self, text: str) -> list[Part]:
         """Take a piece of text; give what is decided."""
         self._buffer += text
+        self._fed += len(text)
         return self._advance(final=False)
 
     def finish(self) -> list[Part]:
@@ -142,7 +149,7 @@ class ReasoningSplitter:
             self._buffer = self._buffer.lstrip()
         end, mark = _find(self._buffer, self._closes, final)
         if text := self._buffer[:end].rstrip():
-            parts.append(Part("reasoning", text))
+            parts.append(Part("reasoning", text, at=self._fed - len(self._buffer)))
             self._fresh = False
         if mark:
             self._buffer = self._buffer[end + len(mark) :]
@@ -171,7 +178,8 @@ class ReasoningSplitter:
         """Inside content."""
         end, mark = _find(self._buffer, self._anywhere, final)
         if end:
-            parts.append(Part("content", self._buffer[:end]))
+            at = self._fed - len(self._buffer)
+            parts.append(Part("content", self._buffer[:end], at=at))
         if mark:
             self._enter(self._anywhere[mark], self._buffer[end + len(mark) :])
             return True
