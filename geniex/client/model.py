@@ -81,13 +81,8 @@ class ServedModel:
         """Go on from token ids as they are: no template."""
         body = {"prompt": list(tokens), **self._fields(options)}
         # without a number this route means 16
-        body["max_tokens"] = self._room(tokens, options)
+        body["max_tokens"] = -1 if options.max_tokens is None else options.max_tokens
         return ServedEvents(self._server.stream("/v1/completions", body))
-
-    def _room(self, tokens: Sequence[int], options: AnswerOptions) -> int:
-        if options.max_tokens is not None:
-            return options.max_tokens
-        return max(1, self.facts.context_length - len(tokens))
 
     def _fields(self, options: AnswerOptions) -> dict[str, object]:
         """The fields that all routes share."""

@@ -1,8 +1,6 @@
 """Servers for tests of their clients: one that follows a script, and a real one."""
 
 import json
-import os
-import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
@@ -11,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.geniex.server.live import LiveServer
 from tests.terminal import ROOT, environment, python
 
-PATIENCE = 60.0
 LOADED = {
     "id": "org/repo:Q4_0",
     "runtime": "llama_cpp",
@@ -140,47 +138,19 @@ def scripted_server() -> Iterator[ScriptedServer]:
 
 
 @contextmanager
-def geniex_serve(
-    data_dir: Path, *words: str, scenario: str | None = None
-) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """A real `geniex serve` on a free port: its address, and its process.
-
-    `scenario` puts a scripted runtime of tests.scripted_geniex in the place of llama.cpp.
-    """
-    module = ("geniex",) if scenario is None else ("tests.scripted_geniex", scenario)
+def scenario_server(scenario: str, data_dir: Path) -> Iterator[LiveServer]:
+    """A real `geniex serve` over a scripted runtime of tests.scripted_geniex."""
     process = subprocess.Popen(
-        [*python(*module), "serve", "--port", "0", "--grace", "1", *words],
+        [*python("tests.scripted_geniex", scenario, "serve"), "--port", "0", "--grace", "1"],
+        stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         cwd=ROOT,
         env=environment(GENIEX_DATADIR=str(data_dir), HOME=str(data_dir)),
     )
-    assert process.stderr is not None
-    lines: list[str] = []
-    listening = threading.Event()
-
-    def read() -> None:
-        assert process.stderr is not None
-        for line in process.stderr:
-            lines.append(line)
-            if line.startswith("Listening on"):
-                listening.set()
-        listening.set()
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
+    server = LiveServer(process, data_dir)
     try:
-        assert listening.wait(PATIENCE), f"it does not listen: {lines}"
-        urls = [line.split()[-1] for line in lines if line.startswith("Listening on")]
-        assert urls, f"it ended: {lines}"
-        yield urls[0], process
+        server.await_listening()
+        yield server
     finally:
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGTERM)
-        try:
-            process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        reader.join(PATIENCE)
-        process.stderr.close()
+        server.end()

@@ -12,7 +12,7 @@ if sys.platform == "win32":
 
 from geniex.address import parse_address
 from geniex.client.server import Server
-from tests.geniex.servedby import geniex_serve
+from tests.geniex.servedby import scenario_server
 from tests.terminal import Terminal, python, terminal
 
 PATIENCE = 30.0
@@ -20,8 +20,8 @@ PATIENCE = 30.0
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with geniex_serve(tmp_path_factory.mktemp("data"), scenario="endless") as (url, _):
-        yield url
+    with scenario_server("endless", tmp_path_factory.mktemp("data")) as server:
+        yield server.url
 
 
 @pytest.fixture

@@ -56,8 +56,14 @@ class LiveServer:
         """Send a signal and wait for the end; the answer is the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        code = self.process.wait(PATIENCE)
+        try:
+            code = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
         self._reader.join(PATIENCE)
+        if self.process.stderr is not None:
+            self.process.stderr.close()
         return code
 
 
@@ -96,7 +102,4 @@ def running(
         server.await_listening()
         yield server
     finally:
-        if server.process.poll() is None:
-            server.end()
-        if server.process.poll() is None:
-            server.process.kill()
+        server.end()
