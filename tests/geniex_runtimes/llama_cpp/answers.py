@@ -42,7 +42,9 @@ def resolved(path: Path) -> ResolvedModel:
 
 def load(path: Path, **options: object) -> LlamaCppModel:
     settings = {"threads": 1, "context_length": 1024} | options
-    return LlamaCppRuntime().load(resolved(path), LoadOptions(**settings))  # type: ignore[arg-type]
+    model = LlamaCppRuntime().load(resolved(path), LoadOptions(**settings))  # type: ignore[arg-type]
+    assert isinstance(model, LlamaCppModel)
+    return model
 
 
 def answer(model: LlamaCppModel, prompt: str | list[int], **fields: object) -> Result:
