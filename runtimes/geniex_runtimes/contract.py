@@ -196,7 +196,8 @@ class ModelInfo:
     """What a loaded model is, and the special texts that its chat template needs.
 
     `speculation` are the types that were set up. `vocab_size` is 0 where it is unknown,
-    `training_context` (tokens) None. `embedding`: it gives vectors, and no text.
+    `training_context` (tokens) None. `embedding`: it gives vectors, and no text. `end_tokens` are
+    the control tokens that end an answer.
     """
 
     name: str
@@ -209,6 +210,7 @@ class ModelInfo:
     bos_token: str = ""
     eos_token: str = ""
     control_tokens: frozenset[str] = frozenset()
+    end_tokens: frozenset[str] = frozenset()
     sampling_defaults: SamplingOptions = field(default_factory=SamplingOptions)
     speculation: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -226,7 +228,7 @@ class Embedding:
 
 
 class Generation(Protocol):
-    """A running generation: text, then exactly one `Done`. A generator fits this."""
+    """A running generation: text, then exactly one `Done`."""
 
     def __iter__(self) -> Iterator[Event]:
         """Itself."""
@@ -236,8 +238,12 @@ class Generation(Protocol):
         """The next event. Raises GenerationError when decoding fails."""
         ...
 
+    def stop(self) -> None:
+        """End it early: what is there already still comes, then `Done` with `cancelled`."""
+        ...
+
     def close(self) -> None:
-        """Cancel what is still running; it ends within one turn."""
+        """Cancel what is still running, which ends within one turn; no more events come."""
         ...
 
 

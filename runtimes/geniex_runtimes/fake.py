@@ -138,6 +138,7 @@ class FakeRuntime:
             bos_token=_SPECIAL[BOS],
             eos_token=_SPECIAL[EOS],
             control_tokens=frozenset(_SPECIAL.values()),
+            end_tokens=frozenset({_SPECIAL[EOS]}),
             speculation=() if failed else speculative.types,
             warnings=(f"{SPEC_FALLBACK}: {self._spec_failure}",) if failed else (),
             vocab_size=EOS + 1,
@@ -247,7 +248,7 @@ class FakeModel:
         with self._lock:
             running, self._running = self._running, []
         for generation in running:
-            generation.cancel()
+            generation.stop()
 
 
 class FakeGeneration:
@@ -286,8 +287,8 @@ class FakeGeneration:
         self._closed = True
         self._cancelled.set()
 
-    def cancel(self) -> None:
-        """End with `cancelled` at the next event, as when the model is closed."""
+    def stop(self) -> None:
+        """End with `cancelled` at the next event, also when the model is closed."""
         self._cancelled.set()
 
     def _run(self) -> Iterator[Event]:
