@@ -152,7 +152,8 @@ class TestSpeculation:
         assert cli("pull", f"{draft}:Q4_0").code == 0
         seen = len(hub.seen)
         flags = ("--spec-type", "draft-mtp", "--draft-model", f"{draft}:Q4_0", "--draft-tokens")
-        result = cli("infer", f"{target}:Q4_0", *flags, "3", stdin=self.OWL.encode())
+        greedy = ("--temperature", "0")
+        result = cli("infer", f"{target}:Q4_0", *flags, "3", *greedy, stdin=self.OWL.encode())
         assert result.code == 0 and "owl" in result.out
         assert self.accepted(result.err)[0] > 0
         assert len(hub.seen) == seen

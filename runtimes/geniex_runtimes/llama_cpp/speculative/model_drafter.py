@@ -31,6 +31,7 @@ log = logging.getLogger("geniex.llama_cpp.draft")
 Mode: TypeAlias = Literal["shared", "own", "chained", "simple"]
 Floats: TypeAlias = npt.NDArray[np.float32]
 
+_NO_LOGITS: Floats = np.zeros((0, 0), np.float32)
 _MERGED = 16  # rows per slot that are caught up in the first decode of a draft, not before it
 _CONFIDENCE_OVER = 10  # llama.cpp compares p_min with the share among so many likeliest tokens
 
@@ -209,17 +210,19 @@ class ModelDrafter:
     def draft(self, asks: Sequence[Ask]) -> list[list[int]]:
         """Propose tokens, one decode of the draft a step for all slots together."""
         drafts: list[list[int]] = [[] for _ in asks]
-        if self._mode == "chained":
-            self._catch_up(asks, leave=0)
-            self._draft_chained(asks, drafts)
-            return drafts
-        if self._mode != "shared":
-            self._catch_up(asks, leave=_MERGED)
         try:
-            self._steps(asks, drafts, self._first_rows(asks))
+            if self._mode != "shared":
+                self._catch_up(asks, leave=_MERGED)
+            if self._mode == "chained":
+                self._draft_chained(asks, drafts)
+            else:
+                self._steps(asks, drafts, self._first_rows(asks))
         except GenerationError as exc:
             log.warning("a draft was cut short: %s", exc.message)
-        if self._mode != "shared":
+            for ask in asks:
+                self._tracks[ask.slot].missed = self._mode != "shared"
+            return drafts
+        if self._mode in ("own", "simple"):
             for ask in asks:
                 track = self._tracks[ask.slot]
                 self._context.keep(ask.slot, len(ask.tokens) + 1)
@@ -238,11 +241,8 @@ class ModelDrafter:
                 state = base + track.row * self._width * 4
             else:
                 state = track.pending_address
-            count = len(track.tokens)
-            if count:
-                row = batch.add(ask.slot, track.held, track.tokens, all_logits=False)
-                batch.hidden[row : row + count] = track.hidden
-                track.advance(count)
+            self._add_missed(ask.slot)
+            track.advance(len(track.tokens))
             row = batch.add(ask.slot, len(ask.tokens), (ask.last,), all_logits=True)
             batch.set_state(row, state)
             live.append((index, row))
@@ -276,7 +276,10 @@ class ModelDrafter:
                 live.append((index, row))
 
     def _draft_chained(self, asks: Sequence[Ask], drafts: list[list[int]]) -> None:
-        """Head i reads the last token and the i tokens drafted so far, and gives the next."""
+        """Head i reads the last token and the i tokens drafted so far, and gives the next.
+
+        Every head first gets the rows that are left to catch up, in the same decode.
+        """
         batch, context, library = self._batch, self._context, self._library
         states = self._states
         for index, ask in enumerate(asks):
@@ -284,36 +287,58 @@ class ModelDrafter:
         live = list(range(len(asks)))
         for head in range(self._heads):
             live = [index for index in live if head < asks[index].n_max]
-            if not live:
-                break
             batch.clear()
-            ends: list[int] = []
-            for index in live:
-                ask = asks[index]
+            ends = []
+            for index, ask in enumerate(asks):
                 if head:
-                    context.keep(ask.slot, len(ask.tokens))
-                tokens = [ask.last, *drafts[index]]
-                row = batch.add(ask.slot, len(ask.tokens), tokens, all_logits=False)
-                batch.hidden[row : row + len(tokens)] = states[index, : len(tokens)]
-                ends.append(row + len(tokens) - 1)
-                batch.want_logits(ends[-1])
+                    context.keep(ask.slot, self._tracks[ask.slot].held)
+                self._add_missed(ask.slot)
+                if index in live:
+                    tokens = [ask.last, *drafts[index]]
+                    row = batch.add(ask.slot, len(ask.tokens), tokens, all_logits=False)
+                    batch.hidden[row : row + len(tokens)] = states[index, : len(tokens)]
+                    ends.append(batch.rows - 1)
+                    batch.want_logits(ends[-1])
+            if not batch.rows:
+                break
             library.set_nextn_head(context.handle, head)
             context.decode(batch)
-            logits = context.logits()
-            going_on: list[int] = []
-            for rank, (index, row) in enumerate(zip(live, ends, strict=True)):
-                token = _best(logits[rank], asks[index].p_min)
-                if token is not None:
-                    drafts[index].append(token)
-                    if head + 1 < min(self._heads, asks[index].n_max):
-                        place = (index * self._heads + head + 1) * self._width * 4
-                        source = self._own_state(row)
-                        ctypes.memmove(self._states_address + place, source, self._width * 4)
-                        going_on.append(index)
-            live = going_on
+            live = self._take_chained(asks, drafts, live, ends, head)
         library.set_nextn_head(context.handle, 0)
         for ask in asks:
+            track = self._tracks[ask.slot]
+            track.advance(len(track.tokens))
             context.keep(ask.slot, len(ask.tokens))
+
+    def _take_chained(
+        self,
+        asks: Sequence[Ask],
+        drafts: list[list[int]],
+        live: Sequence[int],
+        ends: Sequence[int],
+        head: int,
+    ) -> list[int]:
+        """Take a head's proposals; return the asks that go on."""
+        going_on: list[int] = []
+        logits = self._context.logits() if ends else _NO_LOGITS
+        for rank, (index, row) in enumerate(zip(live, ends, strict=True)):
+            token = _best(logits[rank], asks[index].p_min)
+            if token is None:
+                continue
+            drafts[index].append(token)
+            if head + 1 < min(self._heads, asks[index].n_max):
+                place = (index * self._heads + head + 1) * self._width * 4
+                source = self._own_state(row)
+                ctypes.memmove(self._states_address + place, source, self._width * 4)
+                going_on.append(index)
+        return going_on
+
+    def _add_missed(self, slot: int) -> None:
+        """Put the rows that a slot's draft has to catch up into the batch."""
+        track, batch = self._tracks[slot], self._batch
+        if count := len(track.tokens):
+            row = batch.add(slot, track.held, track.tokens, all_logits=False)
+            batch.hidden[row : row + count] = track.hidden
 
     def _catch_up(self, asks: Sequence[Ask], leave: int) -> None:
         """Give the draft cells for tokens it has not seen, but for a rest of up to `leave`."""

@@ -7,7 +7,10 @@ from typing import TypeAlias
 
 import pytest
 
+from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.contract import SpeculativeOptions
+from geniex_runtimes.llama_cpp.batch import Batch
+from geniex_runtimes.llama_cpp.context import Context
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
 from geniex_runtimes.llama_cpp.speculative import setup
 from geniex_runtimes.llama_cpp.speculative.controller import Controller
@@ -18,6 +21,7 @@ from tests.geniex_runtimes.llama_cpp.speculative.test_mtp import PAIRS, PLAIN, l
 from tests.toys import maker
 
 ADAPTIVE = SpeculativeOptions(("draft-mtp",), 3)
+FIXED = SpeculativeOptions(("draft-mtp",), 3, adapt=False)
 # seconds of 1, 2, 3, 4 rows, and of 1, 2, 3 draft tokens
 LIKE_A_GPU = ((10e-3, 10.3e-3, 10.6e-3, 10.9e-3), (1e-3, 2e-3, 3e-3))
 QUICK_AND_DEAR = ((0.20e-3, 0.32e-3, 0.44e-3, 0.56e-3), (0.05e-3, 0.1e-3, 0.15e-3))
@@ -129,13 +133,41 @@ def test_a_resting_drafter_pauses_and_is_right_again_afterwards(
 def test_a_new_answer_beside_a_resting_one_is_followed_from_its_beginning(
     load: Callable[..., LlamaCppModel], log: Log
 ) -> None:
-    fixed = SpeculativeOptions(("draft-mtp",), 3, adapt=False)
     for kind in ("own", "chained"):
         target, draft, _ = PAIRS[kind]
         with load(target, draft, QUICK_AND_DEAR) as model:
             prompt = prompts(1)[0]
             fields = {"max_tokens": 100, "reuse_prefix": False}
-            alone = answer(model, prompt, speculative=fixed, **fields)
+            alone = answer(model, prompt, speculative=FIXED, **fields)
             answer(model, prompts(2)[1], speculative=ADAPTIVE, max_tokens=300)
-            again = answer(model, prompt, speculative=fixed, **fields)
+            again = answer(model, prompt, speculative=FIXED, **fields)
         assert again.done.profile.accepted_at == alone.done.profile.accepted_at
+
+
+@pytest.mark.parametrize("kind", ["shared", "own", "chained"])
+def test_a_draft_that_cannot_be_evaluated_is_no_draft(
+    toys: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, draft, _ = PAIRS[kind]
+    decode, calls = Context.decode, 0
+
+    def failing(self: Context, batch: Batch) -> None:
+        nonlocal calls
+        if self is drafting:
+            calls += 1
+            if 30 <= calls <= 40:
+                raise GenerationError("no room")
+        decode(self, batch)
+
+    fields = {"max_tokens": 150, "reuse_prefix": False}
+    with load_pair(toys / target, toys / draft if draft else None, 3) as model:
+        speculator = model._speculation.speculator
+        assert speculator is not None
+        drafting = speculator._context
+        plain = answer(model, prompts(1)[0], speculative=PLAIN, **fields)
+        monkeypatch.setattr(Context, "decode", failing)
+        drafted = answer(model, prompts(1)[0], speculative=FIXED, **fields)
+    assert calls > 60
+    assert drafted.text == plain.text
+    accepted = drafted.done.profile.draft_accepted
+    assert accepted > 0.2 * drafted.done.profile.draft_proposed

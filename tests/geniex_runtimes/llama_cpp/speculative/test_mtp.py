@@ -58,7 +58,9 @@ def load_pair(
         speculative=fixed(n_max, require=True),
         draft=resolved(draft) if draft is not None else None,
     )
-    return LlamaCppRuntime().load(resolved(target), options)
+    model = LlamaCppRuntime().load(resolved(target), options)
+    assert isinstance(model, LlamaCppModel)
+    return model
 
 
 def run(model: LlamaCppModel, prompt: list[int], **fields: object) -> Run:

@@ -17,7 +17,7 @@ PLAIN = SpeculativeOptions()
 
 def load_with(target: Path, draft: Path | None, *types: str, **fields: object) -> LlamaCppModel:
     options = SpeculativeOptions(types, **({"adapt": False} | fields))  # type: ignore[arg-type]
-    return LlamaCppRuntime().load(
+    model = LlamaCppRuntime().load(
         resolved(target),
         LoadOptions(
             threads=1,
@@ -26,6 +26,8 @@ def load_with(target: Path, draft: Path | None, *types: str, **fields: object) -
             draft=resolved(draft) if draft is not None else None,
         ),
     )
+    assert isinstance(model, LlamaCppModel)
+    return model
 
 
 @pytest.mark.parametrize(
