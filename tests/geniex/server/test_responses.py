@@ -6,20 +6,12 @@ from typing import Any
 
 import pytest
 from openai.types.responses import Response, ResponseStreamEvent
-from starlette.testclient import TestClient
 
-from geniex.config import Settings
-from geniex.server.app import build_app
-from geniex.server.options import ServerOptions
-from geniex.server.pool import Pool, PoolOptions
-from geniex.server.state import ServerState
 from geniex_catalogue.errors import GenerationError
-from geniex_runtimes.contract import PromptPiece
-from geniex_runtimes.fake import FakeModel, FakeRuntime, Script
-from tests.geniex.conftest import Scripted
+from geniex_runtimes.fake import Script
 from tests.geniex.server.clients.strict import strictly
+from tests.geniex.server.door import HELLO, Door, Runtime, opened
 
-HELLO = "Hello, world!"
 THINKS = Script(("<think>", "Let me ", "see.", "</think>", "\n\n", "It is ", "18."))
 WEATHER = {
     "type": "function",
@@ -45,58 +37,44 @@ CALLS = Script(
 QWEN = (
     "{% if tools %}<tools>{{ tools | tojson }}</tools> call as "
     '<tool_call>{"name": ..., "arguments": ...}</tool_call>{% endif %}'
-    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}"
+    "{% for message in messages %}{% if message.role == 'tool' %}<|result|>{% else %}"
+    "<|{{ message.role }}|>{% endif %}{{ message.content }}"
     "{% for call in message.tool_calls %}<tool_call>{{ call.function | tojson }}</tool_call>"
     "{% endfor %}</s>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 
 
-class Runtime(FakeRuntime):
-    """A scripted runtime that keeps the model it has loaded last."""
+class Judge:
+    """Asks a door, and holds what it answers to the official client's types."""
 
-    loaded: FakeModel
-
-    def load(self, *given: Any, **options: Any) -> FakeModel:
-        self.loaded = super().load(*given, **options)
-        return self.loaded
-
-
-class Door:
-    """The server in this process, over a scripted runtime."""
-
-    def __init__(self, client: TestClient, runtime: Runtime) -> None:
-        self._client = client
-        self._runtime = runtime
+    def __init__(self, door: Door) -> None:
+        self._door = door
 
     def ask(self, **fields: Any) -> Any:
-        """Post a request and check that the answer is an official response."""
+        """The response, an official one."""
         response = self.post(**fields)
         assert response.status_code == 200, response.text
         return strictly(Response, response.content)
 
     def stream(self, **fields: Any) -> list[Any]:
-        """Post a request for a stream and check each event."""
+        """The events of a stream, official ones."""
         response = self.post(**fields, stream=True)
         assert response.status_code == 200, response.text
         assert response.headers["content-type"].startswith("text/event-stream")
         return [strictly(ResponseStreamEvent, data) for data in _data(response.text)]
 
-    def refused(self, **fields: Any) -> dict[str, Any]:
-        """Post a request that is to be refused; its error."""
-        response = self.post(**fields)
-        assert response.status_code == 400, response.text
-        error: dict[str, Any] = response.json()["error"]
-        assert error.keys() == {"message", "type", "param", "code"}
-        return error
+    def post(self, **fields: Any) -> Any:
+        """What is answered, whatever it is."""
+        return self._door.post(**fields)
 
+    def refused(self, **fields: Any) -> dict[str, Any]:
+        """The error of a request that is to be refused."""
+        return self._door.refused(**fields)
+
+    @property
     def prompt(self) -> str:
         """The text of the prompt that the model has read last."""
-        pieces = self._runtime.loaded.requests[-1].prompt
-        return "".join(piece.text for piece in pieces if isinstance(piece, PromptPiece))
-
-    def post(self, **fields: Any) -> Any:
-        """Post a request; `input` is a greeting where it is not given."""
-        return self._client.post("/v1/responses", json={"input": "Hi", **fields})
+        return self._door.runtime.prompt
 
 
 def _data(text: str) -> Iterator[str]:
@@ -107,15 +85,15 @@ def _data(text: str) -> Iterator[str]:
         yield data.removeprefix("data: ")
 
 
-@pytest.fixture
-def door(request: pytest.FixtureRequest, scripted: Scripted, tmp_path: Any) -> Iterator[Door]:
-    """The server over the scripts that the test names by `indirect`, by default a greeting."""
+@pytest.fixture(scope="module")
+def door(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Judge]:
+    """The server over the runtime that a test brings along, by default one that greets."""
     runtime = getattr(request, "param", None) or Runtime()
-    settings = Settings(tmp_path / "data")
-    state = ServerState(settings, ServerOptions(), Pool(settings, PoolOptions()))
-    scripted(runtime)
-    with TestClient(build_app(state), raise_server_exceptions=False) as client:
-        yield Door(client, runtime)
+    data = tmp_path_factory.mktemp("data")
+    with opened(runtime, data, "/v1/responses", {"input": "Hi"}) as door:
+        yield Judge(door)
 
 
 def over(*scripts: Script, template: str = QWEN, **options: Any) -> pytest.MarkDecorator:
@@ -130,7 +108,7 @@ def kinds(events: list[Any]) -> list[str]:
     return [n for at, n in enumerate(names) if at == 0 or n != names[at - 1] or "delta" not in n]
 
 
-def test_a_response_is_whole(door: Door) -> None:
+def test_a_response_is_whole(door: Judge) -> None:
     response = door.ask(metadata={"trip": "7"}, user="u-1", max_output_tokens=40, temperature=0.5)
     assert response.output_text == HELLO
     assert response.status == "completed"
@@ -145,7 +123,7 @@ def test_a_response_is_whole(door: Door) -> None:
     assert response.geniex["runtime"] == "fake"
 
 
-def test_the_events_of_a_text_come_in_the_official_order(door: Door) -> None:
+def test_the_events_of_a_text_come_in_the_official_order(door: Judge) -> None:
     events = door.stream()
     assert kinds(events) == [
         "created",
@@ -163,7 +141,7 @@ def test_the_events_of_a_text_come_in_the_official_order(door: Door) -> None:
 
 
 @over(THINKS)
-def test_reasoning_is_an_item_of_its_own(door: Door) -> None:
+def test_reasoning_is_an_item_of_its_own(door: Judge) -> None:
     events = door.stream(reasoning={"effort": "high", "summary": "auto"})
     assert kinds(events)[2:-1] == [
         *(f"{n}.added" for n in ("output_item", "content_part")),
@@ -183,7 +161,7 @@ def test_reasoning_is_an_item_of_its_own(door: Door) -> None:
 
 
 @over(CALLS)
-def test_calls_are_items_with_their_arguments_in_pieces(door: Door) -> None:
+def test_calls_are_items_with_their_arguments_in_pieces(door: Judge) -> None:
     events = door.stream(tools=[WEATHER])
     message, first, second = events[-1].response.output
     assert message.content[0].text.strip() == "Let me look."
@@ -228,7 +206,7 @@ def bare(value: Any) -> Any:
         pytest.param({"max_output_tokens": 2}, id="cut short"),
     ],
 )
-def test_a_stream_says_what_the_whole_says(door: Door, fields: dict[str, Any]) -> None:
+def test_a_stream_says_what_the_whole_says(door: Judge, fields: dict[str, Any]) -> None:
     whole = door.ask(**fields)
     events = door.stream(**fields)
     last = events[-1].response
@@ -247,13 +225,13 @@ def test_a_stream_says_what_the_whole_says(door: Door, fields: dict[str, Any]) -
 
 
 @over(Script(()))
-def test_an_answer_of_no_words_is_an_empty_message(door: Door) -> None:
+def test_an_answer_of_no_words_is_an_empty_message(door: Judge) -> None:
     response = door.ask()
     assert [item.type for item in response.output] == ["message"]
     assert response.output_text == ""
 
 
-def test_a_limit_makes_it_incomplete(door: Door) -> None:
+def test_a_limit_makes_it_incomplete(door: Judge) -> None:
     response = door.ask(max_output_tokens=2)
     assert response.status == "incomplete"
     assert response.incomplete_details.reason == "max_output_tokens"
@@ -263,7 +241,7 @@ def test_a_limit_makes_it_incomplete(door: Door) -> None:
 
 
 @over(Script(error=GenerationError("the decoder gave up"), error_after=2))
-def test_a_failure_in_the_middle_ends_the_stream_as_failed(door: Door) -> None:
+def test_a_failure_in_the_middle_ends_the_stream_as_failed(door: Judge) -> None:
     events = door.stream()
     assert kinds(events)[-2:] == ["output_item.done", "failed"]
     last = events[-1].response
@@ -274,13 +252,13 @@ def test_a_failure_in_the_middle_ends_the_stream_as_failed(door: Door) -> None:
 
 
 @over(Script(prefill_error=GenerationError("no prefill")))
-def test_a_failure_before_the_first_event_is_a_status(door: Door) -> None:
+def test_a_failure_before_the_first_event_is_a_status(door: Judge) -> None:
     response = door.post(stream=True)
     assert response.status_code == 500
     assert response.json()["error"]["message"] == "no prefill"
 
 
-def test_logprobs_come_with_the_text(door: Door) -> None:
+def test_logprobs_come_with_the_text(door: Judge) -> None:
     response = door.ask(include=["message.output_text.logprobs"], top_logprobs=2)
     entries = response.output[0].content[0].logprobs
     assert "".join(entry.token for entry in entries) == HELLO
@@ -292,7 +270,7 @@ def test_logprobs_come_with_the_text(door: Door) -> None:
     assert not door.ask().output[0].content[0].logprobs
 
 
-def test_the_model_reads_the_conversation(door: Door) -> None:
+def test_the_model_reads_the_conversation(door: Judge) -> None:
     door.ask(
         instructions="Be brief.",
         input=[
@@ -301,7 +279,7 @@ def test_the_model_reads_the_conversation(door: Door) -> None:
             {"role": "user", "content": "Rome"},
         ],
     )
-    prompt = door.prompt()
+    prompt = door.prompt
     assert prompt == (
         "<|system|>Be brief.</s><|user|>How warm is it?</s><|assistant|>Where?</s><|user|>Rome</s>"
         "<|assistant|>"
@@ -309,17 +287,17 @@ def test_the_model_reads_the_conversation(door: Door) -> None:
 
 
 @over(Script(("18 degrees.",)))
-def test_the_output_of_a_call_is_read(door: Door) -> None:
+def test_the_output_of_a_call_is_read(door: Judge) -> None:
     call = {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "c1", "output": "eighteen"}
     response = door.ask(input=[{"role": "user", "content": "Now?"}, call, output], tools=[WEATHER])
     assert response.output_text == "18 degrees."
-    prompt = door.prompt()
+    prompt = door.prompt
     assert "<tool_call>" in prompt
     assert "eighteen" in prompt
 
 
-def test_an_image_is_left_out_and_the_response_says_so(door: Door) -> None:
+def test_an_image_is_left_out_and_the_response_says_so(door: Judge) -> None:
     content = [
         {"type": "input_text", "text": "What is this?"},
         {"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": "auto"},
@@ -329,7 +307,7 @@ def test_an_image_is_left_out_and_the_response_says_so(door: Door) -> None:
     assert any("image" in warning for warning in response.geniex["warnings"])
 
 
-def test_null_is_the_same_as_absent(door: Door) -> None:
+def test_null_is_the_same_as_absent(door: Judge) -> None:
     fields = (
         "instructions max_output_tokens temperature top_p tools tool_choice parallel_tool_calls "
         "text reasoning top_logprobs include stream stream_options metadata user store truncation "
@@ -353,7 +331,7 @@ def test_null_is_the_same_as_absent(door: Door) -> None:
         pytest.param({"a_field_of_next_year": 1}, id="unknown"),
     ],
 )
-def test_what_changes_no_answer_is_taken(door: Door, fields: dict[str, Any]) -> None:
+def test_what_changes_no_answer_is_taken(door: Judge, fields: dict[str, Any]) -> None:
     response = door.ask(**fields)
     assert response.output_text == HELLO
     assert response.store is False
@@ -399,7 +377,7 @@ def test_what_changes_no_answer_is_taken(door: Door, fields: dict[str, Any]) -> 
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(
-    door: Door, fields: dict[str, Any], param: str
+    door: Judge, fields: dict[str, Any], param: str
 ) -> None:
     error = door.refused(**fields)
     assert error["param"] == param
