@@ -1,6 +1,6 @@
 """An answer: how it is asked for, the parts it comes in, and the whole at its end."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -69,13 +69,20 @@ class Answer:
 
 
 class AnswerEvents:
-    """A running answer: iterate for its parts, then one Answer; close it to cancel."""
+    """A running answer: iterate for its parts, then one Answer; close it to cancel.
+
+    `count` tells how many tokens the reasoning had; it is asked once, at the end.
+    """
 
     def __init__(
-        self, generation: Generation, parts: Iterable[AnswerPart | Done], notes: tuple[str, ...]
+        self,
+        generation: Generation,
+        parts: Iterable[AnswerPart | Done],
+        notes: tuple[str, ...] = (),
+        count: Callable[[], int] = int,
     ) -> None:
         self._generation = generation
-        self._events = _with_answer(parts, notes)
+        self._events = _with_answer(parts, notes, count)
 
     def __iter__(self) -> Iterator[AnswerPart | Answer]:
         return self._events
@@ -85,17 +92,47 @@ class AnswerEvents:
         self._generation.close()
 
 
+class _Said:
+    """Adds up the parts of an answer."""
+
+    def __init__(self) -> None:
+        self.text: dict[str, list[str]] = {"content": [], "reasoning": []}
+        self.calls: list[tuple[str, str, list[str]]] = []
+        self.logprobs: list[TokenLogprob] = []
+
+    def add(self, part: AnswerPart) -> None:
+        if isinstance(part, Part):
+            self.text[part.kind].append(part.text)
+            self.logprobs += part.logprobs if part.kind == "content" else ()
+            return
+        if part.id is not None:
+            self.calls.append((part.id, part.name or "", []))
+        self.calls[part.index][2].append(part.arguments)
+
+    def answer(self, done: Done, notes: tuple[str, ...], reasoning_tokens: int) -> Answer:
+        return Answer(
+            content="".join(self.text["content"]),
+            reasoning="".join(self.text["reasoning"]),
+            finish_reason=self._ending(done),
+            profile=done.profile,
+            notes=notes,
+            tool_calls=tuple(ToolCall(name, "".join(json), id) for id, name, json in self.calls),
+            logprobs=tuple(self.logprobs),
+            reasoning_tokens=min(reasoning_tokens, done.profile.generated_tokens),
+        )
+
+    def _ending(self, done: Done) -> AnswerEnd:
+        return "tool_calls" if self.calls and done.finish_reason == "stop" else done.finish_reason
+
+
 def _with_answer(
-    parts: Iterable[AnswerPart | Done], notes: tuple[str, ...]
+    parts: Iterable[AnswerPart | Done], notes: tuple[str, ...], count: Callable[[], int]
 ) -> Iterator[AnswerPart | Answer]:
     """The parts as they are, with an Answer made of them in place of the `Done`."""
-    said: dict[str, list[str]] = {"content": [], "reasoning": []}
+    said = _Said()
     for part in parts:
-        if isinstance(part, Part):
-            said[part.kind].append(part.text)
-            yield part
-        elif isinstance(part, ToolCallPart):
-            yield part
+        if isinstance(part, Done):
+            yield said.answer(part, notes, count())
         else:
-            content, reasoning = "".join(said["content"]), "".join(said["reasoning"])
-            yield Answer(content, reasoning, part.finish_reason, part.profile, notes)
+            said.add(part)
+            yield part

@@ -1,5 +1,6 @@
-"""GBNF grammars of our own."""
+"""Sampling that is held to a grammar, and a grammar of our own."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from geniex_runtimes.contract import LoadedModel, PromptPiece, SamplingOptions
@@ -23,14 +24,34 @@ space  ::= " "? ( "\n" [ ]{0,16} )?
 
 
 def json_object(sampling: SamplingOptions, model: LoadedModel) -> SamplingOptions:
-    """Sampling of one JSON object, in whose strings no marks of the chat format are drawn.
+    """Sampling of one JSON object, in whose strings no marks of the chat format are drawn."""
+    return Marks(model).held_to(JSON_GRAMMAR, sampling)
 
-    To a grammar such a mark is text like any other; the end of an answer comes all the same, as
-    nothing else fits behind the last brace.
-    """
-    marks = (_token_of(text, model) for text in sorted(model.info.control_tokens))
-    bias = tuple((token, _UNWANTED) for token in marks if token is not None)
-    return replace(sampling, grammar=JSON_GRAMMAR, logit_bias=(*sampling.logit_bias, *bias))
+
+class Marks:
+    """The tokens that mark a model's chat format; each is looked up once."""
+
+    def __init__(self, model: LoadedModel) -> None:
+        self._model = model
+        self._tokens: dict[str, int] | None = None
+
+    def held_to(
+        self, grammar: str, sampling: SamplingOptions, keep: Collection[str] = ()
+    ) -> SamplingOptions:
+        """Sampling by a grammar, in whose texts no marks are drawn but those to `keep`.
+
+        To a grammar a mark is text like any other. The tokens that end an answer need no bias: they
+        are only drawn where the grammar allows the end.
+        """
+        if self._tokens is None:
+            info = self._model.info
+            found = {
+                text: _token_of(text, self._model)
+                for text in sorted(info.control_tokens - info.end_tokens)
+            }
+            self._tokens = {text: token for text, token in found.items() if token is not None}
+        bias = tuple((token, _UNWANTED) for text, token in self._tokens.items() if text not in keep)
+        return replace(sampling, grammar=grammar, logit_bias=(*sampling.logit_bias, *bias))
 
 
 def _token_of(text: str, model: LoadedModel) -> int | None:

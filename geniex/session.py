@@ -11,10 +11,12 @@ from typing import Self
 from geniex import limits
 from geniex.answering import Answer, AnswerEnd, AnswerEvents, AnswerOptions, AnswerPart
 from geniex.chat.messages import Message
-from geniex.chat.reasoning import Part, split_events
+from geniex.chat.reasoning import Part
 from geniex.chat.template import ChatTemplate
 from geniex.chat.tools import ToolCallPart
 from geniex.config import Settings
+from geniex.grammar import Marks
+from geniex.preparing import prepare, render, with_prompt_options
 from geniex.speculation import PLAIN, FindDraft, Speculation, decide
 from geniex.speculation_wish import NO_WISH, SpeculationWish
 from geniex_catalogue.errors import ModelNotFoundError, PrecisionNotFoundError, UsageError
@@ -56,8 +58,13 @@ __all__ = [
 
 
 def _unsplit(generation: Generation) -> Iterator[Part | Done]:
+    at = 0
     for event in generation:
-        yield Part("content", event.text) if isinstance(event, TextEvent) else event
+        if isinstance(event, TextEvent):
+            yield Part("content", event.text, event.logprobs, at)
+            at += len(event.text)
+        else:
+            yield event
 
 
 class OpenModel:
@@ -77,6 +84,7 @@ class OpenModel:
         self.loaded = loaded
         self.speculation = speculation
         self.template = ChatTemplate.of(loaded.info)
+        self._marks = Marks(loaded)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -87,14 +95,24 @@ class OpenModel:
     def answer(self, messages: Sequence[Message], options: AnswerOptions) -> AnswerEvents:
         """Start to answer. Closing the events cancels.
 
-        Raises TemplateError, ContextLengthError and UsageError at once; iterating raises
-        GenerationError.
+        Raises TemplateError, ContextLengthError and UsageError (SchemaError among them) at once;
+        iterating raises GenerationError.
         """
-        rendered = self.template.render(messages, think=options.think)
-        stop = (*options.stop, *rendered.stop)
-        generation = self.loaded.generate(_request(rendered.pieces, replace(options, stop=stop)))
-        parts = split_events(generation, rendered.splitter())
-        return AnswerEvents(generation, parts, rendered.notes)
+        prepared = prepare(self.template, self._marks, messages, options)
+        flow = prepared.flow()
+        asked = with_prompt_options(prepared)
+        generation = self.loaded.generate(_request(prepared.rendered.pieces, asked))
+        parts = flow.parts(generation)
+        return AnswerEvents(
+            generation, parts, prepared.notes, lambda: self._count("".join(flow.thoughts))
+        )
+
+    def _count(self, text: str) -> int:
+        """How many tokens a text has on its own."""
+        if not text:
+            return 0
+        pieces = [PromptPiece(text, literal=True)]
+        return len(self.loaded.tokenize(pieces)) - len(self.loaded.tokenize([]))
 
     def answer_tokens(self, tokens: Sequence[int], options: AnswerOptions) -> AnswerEvents:
         """Go on from token ids as they are: no template, nothing taken for reasoning."""
@@ -112,8 +130,12 @@ class OpenModel:
         return AnswerEvents(generation, _unsplit(generation), ())
 
     def prompt_tokens(self, messages: Sequence[Message], options: AnswerOptions) -> list[int]:
-        """The token ids of the prompt that `answer` would evaluate. Raises TemplateError."""
-        return self.loaded.tokenize(self.template.render(messages, think=options.think).pieces)
+        """The token ids of the prompt that `answer` would evaluate.
+
+        Raises TemplateError and UsageError.
+        """
+        rendered, _ = render(self.template, messages, options)
+        return self.loaded.tokenize(rendered.pieces)
 
     def close(self) -> None:
         """Free the model; a running answer ends. May be called twice."""
@@ -136,6 +158,7 @@ def _request(
         sampling=options.sampling,
         max_tokens=options.max_tokens,
         stop=options.stop,
+        logprobs=options.logprobs,
         reuse_prefix=options.reuse_prefix,
         speculative=options.speculative,
     )

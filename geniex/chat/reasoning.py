@@ -37,10 +37,18 @@ class ReasoningFormat:
 
 
 THINK = ReasoningFormat(("<think>",), ("</think>",))
+HARMONY_NEXT = "<|start|>assistant"
+HARMONY_FINAL = "<|channel|>final<|message|>"
 _HARMONY_ANSWERS = tuple(
     start + f"<|channel|>{channel}<|message|>"
     for channel in ("final", "commentary")
-    for start in ("<|start|>assistant", "")
+    for start in (HARMONY_NEXT, "")
+)
+HARMONY = ReasoningFormat(  # gpt-oss
+    ("<|start|>assistant<|channel|>analysis<|message|>", "<|channel|>analysis<|message|>"),
+    ("<|end|>", *_HARMONY_ANSWERS),
+    ("<|end|>", *_HARMONY_ANSWERS),
+    anywhere=True,
 )
 FORMATS: tuple[ReasoningFormat, ...] = (
     THINK,
@@ -59,12 +67,7 @@ FORMATS: tuple[ReasoningFormat, ...] = (
     ReasoningFormat(  # Apertus
         ("<|inner_prefix|>",), ("<|inner_suffix|>",), anywhere=True
     ),
-    ReasoningFormat(  # gpt-oss
-        ("<|start|>assistant<|channel|>analysis<|message|>", "<|channel|>analysis<|message|>"),
-        ("<|end|>", *_HARMONY_ANSWERS),
-        ("<|end|>", *_HARMONY_ANSWERS),
-        anywhere=True,
-    ),
+    HARMONY,
 )
 
 # tags that templates look for in the assistant messages of clients which leave reasoning inline

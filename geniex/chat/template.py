@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from geniex.chat import plain
-from geniex.chat.messages import Message, flatten, template_form
+from geniex.chat import plain, tool_prompt
+from geniex.chat.messages import Message, ToolCall, flatten, template_form
 from geniex.chat.reasoning import (
     FORMATS,
     HISTORY_TAGS,
@@ -27,7 +27,21 @@ from geniex_catalogue.errors import TemplateError, UsageError
 from geniex_runtimes.contract import ModelInfo, PromptPiece
 
 _NEEDLE = "needle in a haystack"
+_STRAW = "straw of a haystack"
+# a small chat in which a tool was called; some templates insist on ids of nine characters
+_RESULT = (
+    Message("user", "hay"),
+    Message("assistant", None, tool_calls=(ToolCall("look", {"in": _STRAW}, "abcdefgh1"),)),
+    Message("tool", _NEEDLE, name="look", tool_call_id="abcdefgh1"),
+)
 _OWN_NAMES = frozenset({"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"})
+
+_IGNORED = {
+    "image": "this model does not support images; ignoring image input",
+    "audio": "this model does not support audio; ignoring audio input",
+    "video": "this model does not support videos; ignoring video input",
+    "file": "this model does not support files; ignoring file input",
+}
 
 Tools: TypeAlias = Sequence[Mapping[str, object]]
 
@@ -65,6 +79,7 @@ class _Traits:
     no_tools: Mapping[str, object]
     system_role: bool
     developer_role: bool
+    tool_role: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +127,26 @@ class ChatTemplate:
             control_tokens=info.control_tokens,
         )
 
+    @property
+    def source(self) -> str:
+        """The template's own text; empty where the model has none."""
+        return self._source
+
+    @property
+    def knows_tools(self) -> bool:
+        """Whether the template tells the model of tools."""
+        return "tools" in self._names
+
+    @property
+    def stops_thinking(self) -> bool:
+        """Whether the template has a switch by which the model does not think."""
+        return ask(False, self._names, self._source).note is None
+
+    @property
+    def _names(self) -> frozenset[str]:
+        """The variables that the template reads."""
+        return self._sandbox.names() if self._sandbox else frozenset()
+
     def render(
         self,
         messages: Sequence[Message],
@@ -136,11 +171,13 @@ class ChatTemplate:
         if not turns:
             raise TemplateError("there are no messages to make a prompt from")
         try:
+            names = self._names
+            if tools and not self.knows_tools:
+                notes.append(tool_prompt.NOTE)
+                turns, tools = tuple(tool_prompt.with_tools(turns, tools)), None
             guard = Guard(self._tokens, self._source, [[m.as_dict() for m in turns], tools, extra])
-            names = self._sandbox.names() if self._sandbox else frozenset()
-            if tools and "tools" not in names:
-                notes.append("this model's template takes no tools: they were left out")
             if self._sandbox is None:
+                turns = tool_prompt.calls_as_text(turns)
                 text = _plain(turns, guard, add_generation_prompt, notes)
                 return Rendered(guard.cut(text), False, tuple(notes), plain.STOP, self._formats)
             wish = ThinkingWish() if think is None else ask(think, names, self._source)
@@ -164,6 +201,9 @@ class ChatTemplate:
         traits = self._traits(job.deadline)
         if not traits.developer_role:
             turns = tuple(replace(m, role="system") if m.role == "developer" else m for m in turns)
+        if not traits.tool_role and any(m.role == "tool" or m.tool_calls for m in turns):
+            notes.append(tool_prompt.RESULT_NOTE)
+            turns = tool_prompt.calls_as_text(turns)
         if wish.system_flag:
             turns = _flagged(turns, wish.system_flag)
         if not traits.system_role and any(m.role == "system" for m in turns):
@@ -229,7 +269,7 @@ class ChatTemplate:
             job = _Job(Guard(ControlTokens(frozenset()), "", ()), {}, deadline)
             user = (Message("user", _NEEDLE),)
             forms = [
-                _Traits(parts, no_tools, system_role=False, developer_role=False)
+                _Traits(parts, no_tools, system_role=False, developer_role=False, tool_role=False)
                 for no_tools in ({"tools": None}, {})
                 for parts in (False, True)
             ]
@@ -238,15 +278,21 @@ class ChatTemplate:
                 self._shows((Message(role, _NEEDLE), Message("user", "hay")), job, form)
                 for role in ("system", "developer")
             )
+            tool = self._shows(_RESULT, job, form, also=_STRAW)
             # many a template shows any role; a model only knows those that its own one names
             developer = developer and "developer" in self._source
-            self._known = replace(form, system_role=system, developer_role=developer)
+            self._known = replace(
+                form, system_role=system, developer_role=developer, tool_role=tool
+            )
         return self._known
 
-    def _shows(self, turns: Messages, job: _Job, form: _Traits) -> bool:
-        """Whether the template shows the needle among these messages."""
+    def _shows(self, turns: Messages, job: _Job, form: _Traits, also: str = _NEEDLE) -> bool:
+        """Whether the template shows the needle among these messages, and `also` something else."""
         outcome = self._render(turns, job, form)
-        return outcome.kind == "text" and _NEEDLE in outcome.text.lower()
+        if outcome.kind == "failed" and any(m.tool_calls for m in turns):
+            outcome = self._render(turns, job, form, arguments_text=True)
+        text = outcome.text.lower() if outcome.kind == "text" else ""
+        return _NEEDLE in text and also in text
 
     def _finished(self, text: str, guard: Guard, notes: Sequence[str]) -> Rendered:
         pieces = guard.cut(text)
@@ -264,7 +310,7 @@ def _flattened(messages: Sequence[Message]) -> tuple[Messages, list[str]]:
         text, media = flatten(message.content)
         turns.append(message.with_text(text))
         for kind in media:
-            notes[f"{kind} content was left out: this model reads text only"] = None
+            notes[_IGNORED[kind]] = None
     return tuple(turns), list(notes)
 
 

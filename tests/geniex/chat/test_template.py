@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from geniex.chat import tool_prompt
 from geniex.chat.messages import Message, ToolCall
 from geniex.chat.template import ChatTemplate
 from geniex_catalogue.errors import TemplateError, UsageError
@@ -135,7 +136,7 @@ RENDERINGS = [
         [SYSTEM, Message("user", [{"type": "image_url"}, {"type": "text", "text": "what?"}] * 2)],
         "<|im_start|>system\nbe brief<|im_end|>\n<|im_start|>user\nwhat?\nwhat?<|im_end|>\n"
         "<|im_start|>assistant\n",
-        ["image content was left out"],
+        ["does not support images; ignoring image input"],
         id="image left out, said once",
     ),
     pytest.param(
@@ -172,10 +173,18 @@ def test_tools_calls_and_results(named: Named) -> None:
 
 
 @pytest.mark.parametrize("name", ["chatml", None], ids=["template", "plain"])
-def test_tools_that_cannot_be_shown_are_mentioned(named: Named, name: str | None) -> None:
+def test_tools_are_told_where_the_template_knows_none(named: Named, name: str | None) -> None:
     template = named(name) if name else ChatTemplate(None)
-    notes = template.render([USER], tools=[TOOL]).notes
-    assert "this model's template takes no tools: they were left out" in notes
+    rendered = template.render([SYSTEM, USER, CALL, RESULT], tools=[TOOL])
+    assert rendered.text.index("be brief") < rendered.text.index('{"name": "add", "description"')
+    assert '{"name": "add", "arguments": {"a": "<b> é"}}' in rendered.text
+    assert "Result of add:\n3" in rendered.text
+    assert tool_prompt.NOTE in rendered.notes
+
+
+def test_tools_without_a_system_prompt_make_one(named: Named) -> None:
+    text = named("chatml").render([USER], tools=[TOOL]).text
+    assert text.startswith("<|im_start|>system\nYou can call these functions.")
 
 
 def test_reasoning_goes_back_where_the_template_wants_it(named: Named) -> None:

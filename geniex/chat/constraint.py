@@ -1,0 +1,106 @@
+"""What an answer is held to: the grammar of its content, of required calls, and of thinking first.
+
+With `response_format` the content is JSON; with a `tool_choice` that requires a call the answer is
+one, in the model's own format; with a `response_format` and tools it is either. Before that a
+model may think where its format has a way to mark it and thinking was not switched off.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from geniex.chat.gbnf.notation import GEMMA, JSON
+from geniex.chat.gbnf.rules import Rules, either, quote, text_until
+from geniex.chat.json_schema import schema_rule
+from geniex.chat.reasoning import HARMONY, HARMONY_FINAL, HARMONY_NEXT, ReasoningFormat
+from geniex.chat.response_format import ResponseFormat
+from geniex.chat.tool_calls.gemma import Gemma
+from geniex.chat.tool_calls.reader import Family
+from geniex.chat.tools import Tool
+from geniex_catalogue.errors import SchemaError
+
+_BLANK = "[ \\n]{0,4}"
+_ANY_OBJECT: Mapping[str, object] = {"type": "object", "additionalProperties": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A grammar, the marks of the chat format that belong to it, and notes for the user."""
+
+    grammar: str
+    kept: frozenset[str]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """How the answer may begin: inside of reasoning (`open`), or with a block of these formats."""
+
+    open: bool = False
+    formats: Sequence[ReasoningFormat] = ()
+
+
+def constraint(
+    form: ResponseFormat | None,
+    family: Family,
+    tools: Sequence[Tool],
+    *,
+    several: bool,
+    thinking: Thinking,
+) -> Constraint:
+    """The grammar for content of this form, or calls of these tools; one of both is given.
+
+    Raises SchemaError for a schema of `form` that cannot be honoured. A tool's schema of this kind
+    is left out, with a note, unless the tool is strict.
+    """
+    rules = Rules()
+    notes: list[str] = []
+    harmony = HARMONY in thinking.formats
+    ways = []
+    if form is not None:
+        schema = _ANY_OBJECT if form.kind == "json_object" else form.schema
+        content = schema_rule(rules, schema, path="response_format")
+        ways.append(f"{quote(HARMONY_FINAL)} {content}" if harmony else content)
+    if tools:
+        arguments = {tool.name: _arguments(rules, tool, family, notes) for tool in tools}
+        ways.append(rules.add(family.grammar(rules, arguments, several=several), "calls"))
+    root = f"{_before(rules, thinking)} {either(ways)}".strip()
+    kept = {*family.kept} if tools else set()
+    for thoughts in thinking.formats:
+        kept |= {*thoughts.opens, *thoughts.closes}
+    if harmony:
+        kept |= {"<|start|>", "<|channel|>", "<|message|>", "<|end|>"}
+    return Constraint(rules.text(root), frozenset(kept), tuple(notes))
+
+
+def _arguments(rules: Rules, tool: Tool, family: Family, notes: list[str]) -> str:
+    notation = GEMMA if isinstance(family, Gemma) else JSON
+    schema = {"type": "object", "properties": {}, **tool.parameters}
+    if not tool.parameters.get("type") and "properties" not in tool.parameters and tool.parameters:
+        schema = dict(tool.parameters)
+    try:
+        return schema_rule(rules, schema, notation, path=f"tools/{tool.name}/parameters")
+    except SchemaError as exc:
+        if tool.strict:
+            raise
+        notes.append(f"the arguments of `{tool.name}` are not held to its schema: {exc.message}")
+        return schema_rule(rules, _ANY_OBJECT, notation)
+
+
+def _before(rules: Rules, thinking: Thinking) -> str:
+    """The thoughts that may stand before everything else."""
+    if thinking.open:
+        return f"{_closed(rules, thinking.formats[0])} "
+    if HARMONY in thinking.formats:
+        block = f"{quote(HARMONY.opens[-1])} {text_until(rules, '<|end|>')} {quote(HARMONY_NEXT)}"
+    elif thinking.formats:
+        block = either([f"{quote(one.opens[0])} {_closed(rules, one)}" for one in thinking.formats])
+    else:
+        return ""
+    return f"({block})?"
+
+
+def _closed(rules: Rules, thoughts: ReasoningFormat) -> str:
+    """What is thought, up to its end."""
+    if thoughts is HARMONY:
+        return f"{text_until(rules, '<|end|>')} {quote(HARMONY_NEXT)}"
+    return f"{text_until(rules, thoughts.closes[0])} {_BLANK}"
