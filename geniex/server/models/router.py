@@ -51,7 +51,8 @@ def router(state: ServerState) -> APIRouter:
         found = await run_in_threadpool(listing.find, model, settings, options)
         purpose = await run_in_threadpool(listing.purpose_of, found.id, settings)
         work = leased(state.pool, asked.wish(state, purpose), asked.stays(), _facts)
-        return (await collect(work, request))[0]
+        [loaded] = await collect(work, request)
+        return loaded.model_copy(update={"id": found.id})
 
     @routes.post("/v1/models/{model:path}/unload", operation_id="unloadModel")
     def unload_model(model: str) -> UnloadedObject:

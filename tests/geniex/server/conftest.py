@@ -15,6 +15,7 @@ from geniex.server.app import build_app
 from geniex.server.options import ServerOptions
 from geniex.server.pool import Pool, PoolOptions
 from geniex.server.state import ServerState
+from geniex.session import load_model
 from geniex_runtimes.fake import FakeRuntime
 from tests.geniex.conftest import Scripted
 from tests.geniex.server.live import LiveServer, running
@@ -39,19 +40,23 @@ Serve = Callable[..., Served]
 
 @pytest.fixture
 def serve(scripted: Scripted, tmp_path: Path) -> Iterator[Serve]:
-    """Serve a scripted runtime: `serve(runtime, settings={}, pool={}, **options)`."""
+    """Serve a scripted runtime: `serve(runtime, settings={}, pool={}, **options)`.
+
+    `opener` loads models in the place of `load_model`.
+    """
     with ExitStack() as stack:
 
         def start(
             runtime: FakeRuntime | None = None,
             *,
             settings: dict[str, Any] | None = None,
+            opener: Any = load_model,
             pool: dict[str, Any] | None = None,
             **options: Any,
         ) -> Served:
             installed = scripted(runtime or FakeRuntime(name="llama_cpp"))
             chosen = Settings(data_dir=tmp_path / "data", **(settings or {}))
-            models = Pool(chosen, PoolOptions(**(pool or {})))
+            models = Pool(chosen, PoolOptions(**(pool or {})), opener=opener)
             state = ServerState(chosen, ServerOptions(**options), models)
             app = build_app(state)
             # its start and end are those of the pool
