@@ -88,7 +88,12 @@ def read(wish: ModelWish, settings: Settings) -> Reading:
         ngl=settings.ngl if wish.ngl is None else wish.ngl,
         compute=settings.compute if wish.compute is None else parse_compute(wish.compute),
     )
-    return Reading(resolved, draft, own, wanted, wish.purpose)
+    return Reading(resolved, draft, own, wanted, wish.purpose or _made_for(resolved))
+
+
+def _made_for(model: ResolvedModel) -> Purpose:
+    header = model.header
+    return "embedding" if header is not None and header.role == "embedding" else "text"
 
 
 def find_here(name: str, settings: Settings) -> ResolvedModel:

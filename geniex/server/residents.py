@@ -14,7 +14,7 @@ Purpose: TypeAlias = Literal["text", "embedding"]
 class ModelWish:
     """What a request asks for; None is what the settings say.
 
-    `nctx` is tokens, `ngl` -1 is all layers.
+    `nctx` is tokens, `ngl` -1 is all layers. `purpose` None is what the model was made for.
     """
 
     name: str | None = None
@@ -22,7 +22,7 @@ class ModelWish:
     ngl: int | None = None
     compute: str | None = None
     speculation: SpeculationWish = NO_WISH
-    purpose: Purpose = "text"
+    purpose: Purpose | None = "text"
 
 
 @dataclass(frozen=True, slots=True)

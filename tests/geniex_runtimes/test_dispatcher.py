@@ -159,6 +159,12 @@ def test_plan(
     assert found.gpu_layers == (0 if unit == "cpu" else wish.gpu_layers)
 
 
+@pytest.mark.parametrize("architecture", ["bert", "llama"])
+def test_what_gives_vectors_is_planned_for_them(architecture: str) -> None:
+    found = _plan(model(architecture=architecture), PLAIN, Wish(embedding=True))
+    assert found.compute == "cpu"
+
+
 @pytest.mark.parametrize(
     ("the_model", "hardware", "wish", "says"),
     [
@@ -213,6 +219,9 @@ def test_plan(
         ),
         pytest.param(model(architecture="clip"), PLAIN, Wish(), ["projector"], id="projector"),
         pytest.param(model(architecture="bert"), PLAIN, Wish(), ["vectors"], id="embedding"),
+        pytest.param(
+            model(architecture="clip"), PLAIN, Wish(embedding=True), ["projector"], id="no-vectors"
+        ),
     ],
 )
 def test_refusal(

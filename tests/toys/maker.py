@@ -4,7 +4,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from tests.toys import gemma4, heads
+from tests.toys import bert, gemma4, heads
 from tests.toys.vocabulary import vocabulary
 
 MARKOV = gemma4.Pair(noise=0.55, sharpness=0.35)
@@ -25,6 +25,10 @@ def make(folder: Path) -> None:
         gemma4.write_draft(folder / f"g4-{name}-draft.gguf", pair)
     heads.write_qwen35(folder / "q35-mix.gguf", QWEN35)
     heads.write_mimo2(folder / "mimo-mix.gguf", MIMO2)
+    bert.write_bert(folder / "bert-mean.gguf", bert.Bert())
+    bert.write_bert(folder / "bert-cls.gguf", bert.Bert(pooling=2))
+    bert.write_bert(folder / "bert-silent.gguf", bert.Bert(pooling=None))
+    bert.write_bert(folder / "bert-rank.gguf", bert.Bert(pooling=4))
     make_bad(folder)
 
 

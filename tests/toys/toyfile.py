@@ -1,6 +1,6 @@
 """Writing one toy: metadata and tensors into a GGUF file."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -8,7 +8,16 @@ import gguf
 import numpy as np
 import numpy.typing as npt
 
-from tests.toys.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
+from tests.toys.vocabulary import (
+    BOS,
+    CONTROL,
+    EOS,
+    NORMAL,
+    PAD,
+    UNK,
+    UNKNOWN,
+    Vocabulary,
+)
 
 Array = npt.NDArray[np.float32]
 Value = int | float | bool | list[bool] | list[int]
@@ -53,6 +62,25 @@ class ToyFile:
         writer.add_pad_token_id(PAD)
         writer.add_add_bos_token(True)
         writer.add_add_space_prefix(False)
+
+    def word_pieces(self, tokens: Sequence[str], *, cls: int, sep: int, unk: int, pad: int) -> None:
+        """A tokenizer of BERT's kind, which puts CLS before a text and SEP behind it."""
+        writer = self._writer
+        special = {cls, sep, pad}
+        writer.add_tokenizer_model("bert")
+        writer.add_token_list(list(tokens))
+        writer.add_token_types(
+            [
+                CONTROL if t in special else UNKNOWN if t == unk else NORMAL
+                for t in range(len(tokens))
+            ]
+        )
+        writer.add_token_type_count(2)
+        writer.add_bos_token_id(cls)
+        writer.add_eos_token_id(sep)
+        writer.add_sep_token_id(sep)
+        writer.add_unk_token_id(unk)
+        writer.add_pad_token_id(pad)
 
     def matrix(self, name: str, values: Array) -> None:
         """A weight matrix, quantised: then rows give the same numbers alone and in a batch."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 PAD, EOS, BOS, UNK = range(4)
 # llama.cpp's token types
-_NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6
+NORMAL, UNKNOWN, CONTROL, _BYTE = 1, 2, 3, 6
 _SPACE = "\u2581"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -35,8 +35,8 @@ def vocabulary(size: int = 512) -> Vocabulary:
     first_text = len(special) + len(data)
     count = size - first_text - len(characters)
     words = [_SPACE + _word(number) for number in range(count)]
-    types = [_CONTROL, _CONTROL, _CONTROL, _UNKNOWN]
-    types += [_BYTE] * len(data) + [_NORMAL] * (len(characters) + len(words))
+    types = [CONTROL, CONTROL, CONTROL, UNKNOWN]
+    types += [_BYTE] * len(data) + [NORMAL] * (len(characters) + len(words))
     return Vocabulary((*special, *data, *characters, *words), tuple(types), first_text)
 
 

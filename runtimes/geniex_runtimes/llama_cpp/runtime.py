@@ -34,6 +34,7 @@ from geniex_runtimes.contract import (
 )
 from geniex_runtimes.llama_cpp import devices, library, trial
 from geniex_runtimes.llama_cpp.context import ContextOptions
+from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.emitter import Emitter
 from geniex_runtimes.llama_cpp.engine import Engine
 from geniex_runtimes.llama_cpp.sampling import Sampler, filled, model_defaults, row_of_logits
@@ -74,13 +75,15 @@ class LlamaCppRuntime:
         options: LoadOptions,
         *,
         progress: Callable[[float], bool] | None = None,
-    ) -> "LlamaCppModel":
+    ) -> "LlamaCppModel | LlamaCppEmbedder":
         """Load weights, make a context and evaluate one token on it, so that faults show now.
 
         Weights that another model of this process has loaded from the same files are shared.
         """
         native = library.load()
         _try_out(model, options)
+        if options.embedding:
+            options = replace(options, speculative=SpeculativeOptions())
         wanted = setup.checked(model, options)
         weights = SHELF.borrow(
             native,
@@ -92,6 +95,8 @@ class LlamaCppRuntime:
             progress=progress,
         )
         try:
+            if options.embedding:
+                return LlamaCppEmbedder(native, weights, model.name, options)
             return LlamaCppModel(native, weights, model.name, options, wanted)
         except BaseException:
             SHELF.give_back(weights)
@@ -109,7 +114,7 @@ def _try_out(model: ResolvedModel, options: LoadOptions) -> None:
     first = trial.Trial(
         target=model.files,
         draft=(),
-        mode=trial.PLAIN,
+        mode=trial.EMBEDDING if options.embedding else trial.PLAIN,
         extra_buffers=options.extra_buffers,
         devices=options.devices,
         gpu_layers=options.gpu_layers,
@@ -164,6 +169,7 @@ class LlamaCppModel:
             bos_token=vocab.text(vocab.bos),
             eos_token=vocab.text(vocab.eos),
             control_tokens=vocab.control_tokens,
+            end_tokens=vocab.end_tokens,
             sampling_defaults=model_defaults(weights.metadata),
             speculation=self._speculative.types,
             warnings=self._speculation.wanted.warnings,
@@ -204,7 +210,7 @@ class LlamaCppModel:
         """The text of token ids, special tokens included. Raises UsageError for a bad id."""
         with self._lock:
             self._check_open()
-            self._check_tokens(tokens)
+            self._weights.vocab.check(tokens)
             piece = self._weights.vocab.piece
             return b"".join(piece(token) for token in tokens).decode("utf-8", "replace")
 
@@ -212,7 +218,7 @@ class LlamaCppModel:
         """The bytes of one token, often part of a character. Raises UsageError for a bad id."""
         with self._lock:
             self._check_open()
-            self._check_tokens([token])
+            self._weights.vocab.check([token])
             return self._weights.vocab.piece(token)
 
     def embed(self, texts: Sequence[str] | Sequence[Sequence[int]]) -> Embedding:
@@ -229,7 +235,7 @@ class LlamaCppModel:
         tokens = list(prompt) if is_tokens(prompt) else self.tokenize(prompt)  # type: ignore[arg-type]
         if not tokens:
             raise UsageError("the prompt is empty")
-        self._check_tokens(tokens)
+        self._weights.vocab.check(tokens)
         if len(tokens) > self._context.length:
             raise ContextLengthError(len(tokens), self._context.length)
         with self._lock:
@@ -261,12 +267,6 @@ class LlamaCppModel:
             return self._speculative
         types = self._speculative.types if asked.types else ()
         return replace(asked, types=types, n_max=min(asked.n_max, self._speculative.n_max))
-
-    def _check_tokens(self, tokens: Sequence[int]) -> None:
-        size = self._weights.vocab.size
-        bad = next((token for token in tokens if not 0 <= token < size), None)
-        if bad is not None:
-            raise UsageError(f"token {bad} is not in the vocabulary of {size} tokens")
 
     def free_contexts(self) -> None:
         """Stop the engine and free the contexts; the weights stay until `close`."""
@@ -319,6 +319,11 @@ class Answer:
                 raise event
             self._done = isinstance(event, Done)
             return event
+
+    def stop(self) -> None:
+        """End it early; the events go on to `Done`."""
+        if not self._done:
+            self._engine.cancel(self._task)
 
     def close(self) -> None:
         """Cancel; nothing happens when the generation has ended."""

@@ -15,21 +15,23 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from geniex_catalogue.errors import GenieXError, LoadError, SpeculativeError
 from geniex_runtimes.contract import PromptPiece
 from geniex_runtimes.llama_cpp import library, survival
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions
+from geniex_runtimes.llama_cpp.embedding import PoolingContext, pooling_of
 from geniex_runtimes.llama_cpp.speculative.drafter import Ask, Rows
 from geniex_runtimes.llama_cpp.speculative.model_drafter import ModelDrafter
 from geniex_runtimes.llama_cpp.speculative.pair import Mode
 from geniex_runtimes.llama_cpp.survival import Outcome, Record
 from geniex_runtimes.llama_cpp.weights import Weights
 
-Plain: TypeAlias = Literal["plain"]
-PLAIN: Plain = "plain"
+Alone: TypeAlias = Literal["plain", "embedding"]
+PLAIN: Final = "plain"
+EMBEDDING: Final = "embedding"
 
 FILE = "trials.json"
 # bytes: a pair above, and a model alone above, is not tried
@@ -53,12 +55,13 @@ _DRAFT = 3
 class Trial:
     """What is tried: files (of shards all, in order) and how they are loaded.
 
-    `draft` is empty where the heads are in the target's file, and where a model is tried alone.
+    `draft` is empty where the heads are in the target's file, and where a model is tried alone: to
+    answer (PLAIN), or to give vectors.
     """
 
     target: tuple[Path, ...]
     draft: tuple[Path, ...]
-    mode: Mode | Plain
+    mode: Mode | Alone
     extra_buffers: bool = True
     devices: tuple[str, ...] = ()
     gpu_layers: int = -1
@@ -69,9 +72,14 @@ class Trial:
         return sum(path.stat().st_size for path in (*self.target, *self.draft))
 
     @property
+    def alone(self) -> bool:
+        """Whether a model is tried, and not a pair."""
+        return self.mode in get_args(Alone)
+
+    @property
     def too_large(self) -> bool:
         """Whether it is not worth trying."""
-        return self.size > (MODEL_BYTES if self.mode == PLAIN else TRIAL_BYTES)
+        return self.size > (MODEL_BYTES if self.alone else TRIAL_BYTES)
 
     def key(self, package: Path) -> str:
         """Names the pair on a build: another file, build or way of loading has another name."""
@@ -129,7 +137,7 @@ def check(
 
 def _refusal(trial: Trial, outcome: Outcome, *, final: bool, record: Record | None) -> GenieXError:
     again = f"delete `{record.path}` to try it again" if record is not None else None
-    if trial.mode != PLAIN:
+    if not trial.alone:
         return SpeculativeError(
             f"a trial of this pair in another process failed: {outcome.reason}", hint=again
         )
@@ -155,10 +163,11 @@ def run(pair: Trial) -> None:
         devices=pair.devices,
         gpu_layers=pair.gpu_layers,
         extra_buffers=pair.extra_buffers,
-        heads=not pair.draft and pair.mode != PLAIN,
+        heads=not pair.draft and not pair.alone,
     )
-    if pair.mode == PLAIN:
-        _answer_once(native, target, pair)
+    if pair.mode == PLAIN or pair.mode == EMBEDDING:
+        once = _embed_once if pair.mode == EMBEDDING else _answer_once
+        once(native, target, pair)
         target.close()
         return
     draft = target
@@ -211,6 +220,14 @@ def _answer_once(native: library.Library, weights: Weights, trial: Trial) -> Non
     context.close()
 
 
+def _embed_once(native: library.Library, weights: Weights, trial: Trial) -> None:
+    """Use the tokenizer, and make a vector."""
+    pooling, _ = pooling_of(native, weights, trial.target[0].name)
+    pool = PoolingContext(native, weights, _CONTEXT, pooling)
+    pool.vectors([weights.vocab.tokenize_whole("Hello, world 1")], threads=1)
+    pool.close()
+
+
 def _draft_once(context: Context, drafter: ModelDrafter, batch: Batch) -> None:
     """One prompt, one draft, one verification that accepts nothing."""
     drafter.begin(0, 0)
@@ -237,7 +254,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Try a target and its draft once.")
     parser.add_argument("target", nargs="+", type=Path, help="the target's file, or all its parts")
     parser.add_argument("--draft", action="append", default=[], type=Path, help="the draft's file")
-    parser.add_argument("--mode", choices=[PLAIN, *get_args(Mode)], required=True)
+    parser.add_argument("--mode", choices=[*get_args(Alone), *get_args(Mode)], required=True)
     parser.add_argument("--no-extra-buffers", action="store_true")
     parser.add_argument("--device", action="append", default=[], help="one of llama.cpp's devices")
     parser.add_argument("--gpu-layers", type=int, default=-1)

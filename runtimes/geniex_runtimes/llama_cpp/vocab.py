@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TypeGuard
 
-from geniex_catalogue.errors import GenerationError
+from geniex_catalogue.errors import GenerationError, UsageError
 from geniex_runtimes.contract import PromptPiece
 from geniex_runtimes.llama_cpp.library import Library
 
@@ -76,23 +76,29 @@ class Vocab:
     @functools.cached_property
     def control_tokens(self) -> frozenset[str]:
         """Texts that become special tokens unless they stand in literal text."""
-        return self._texts(_CONTROL_ATTRIBUTES) | self._markers
+        return frozenset(map(self.text, self._control_ids)) | self._markers
+
+    @functools.cached_property
+    def end_tokens(self) -> frozenset[str]:
+        """Texts of the control tokens that end a generation."""
+        return frozenset(self.text(token) for token in self._control_ids if self.is_end(token))
+
+    @functools.cached_property
+    def _control_ids(self) -> list[int]:
+        return [token for token in self._with(_CONTROL_ATTRIBUTES) if self.text(token)]
 
     @functools.cached_property
     def _markers(self) -> frozenset[str]:
         return frozenset(
             text
-            for text in self._texts(_USER_DEFINED)
+            for text in filter(None, map(self.text, self._with(_USER_DEFINED)))
             if _MARKER.fullmatch(text) or (text[0] in "<[" and text in self._template)
         )
 
-    def _texts(self, attributes: int) -> frozenset[str]:
+    def _with(self, attributes: int) -> list[int]:
+        """The tokens that have one of these attributes."""
         attributes_of = self._library.api.llama_vocab_get_attr
-        return frozenset(
-            text
-            for token in range(self.size)
-            if attributes_of(self._handle, token) & attributes and (text := self.text(token))
-        )
+        return [t for t in range(self.size) if attributes_of(self._handle, t) & attributes]
 
     @functools.cached_property
     def _marker_starts(self) -> re.Pattern[str] | None:
@@ -121,13 +127,26 @@ class Vocab:
             tokens.insert(0, self.bos)
         return tokens
 
-    def _tokenize(self, text: bytes, *, special: bool) -> list[int]:
+    def tokenize_whole(self, text: str) -> list[int]:
+        """Token ids of a text on its own, with what the model puts around one (CLS, SEP, EOS).
+
+        Special tokens in the text are text.
+        """
+        return self._tokenize(text.encode("utf-8", "replace"), special=False, whole=True)
+
+    def check(self, tokens: Sequence[int]) -> None:
+        """Raise UsageError for a token that does not exist."""
+        bad = next((token for token in tokens if not 0 <= token < self.size), None)
+        if bad is not None:
+            raise UsageError(f"token {bad} is not in the vocabulary of {self.size} tokens")
+
+    def _tokenize(self, text: bytes, *, special: bool, whole: bool = False) -> list[int]:
         api = self._library.api
         capacity = len(text) + 8
         for _ in range(2):
             buffer = (api.llama_token * capacity)()
             count = api.llama_tokenize(
-                self._handle, text, len(text), buffer, capacity, False, special
+                self._handle, text, len(text), buffer, capacity, whole, special
             )
             if count >= 0:
                 return list(buffer[:count])

@@ -14,7 +14,7 @@ import pytest
 from geniex_catalogue.errors import LoadError
 from geniex_runtimes.contract import LoadOptions, SpeculativeOptions
 from geniex_runtimes.llama_cpp import library
-from geniex_runtimes.llama_cpp.runtime import LlamaCppRuntime
+from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
 from tests.geniex_runtimes.llama_cpp.answers import answer, load, resolved, turn
 
 QUESTION = turn("What is the capital of France?")
@@ -138,6 +138,7 @@ def test_who_gives_up_takes_no_other_load_along(native: Native, own_copy: Path) 
     assert begun.wait(timeout=30)
     options = LoadOptions(threads=1, context_length=512)
     with LlamaCppRuntime().load(resolved(own_copy), options, progress=waiting) as model:
+        assert isinstance(model, LlamaCppModel)
         assert answer(model, QUESTION).text == PARIS
     thread.join(timeout=30)
     assert len(errors) == 1 and len(native.loads) == 2
