@@ -220,3 +220,40 @@ def test_speculation_may_fail() -> None:
     with pytest.raises(SpeculativeError, match="no"):
         runtime.load(MODEL, LoadOptions(speculative=replace(wish, require=True)))
     assert runtime.load(MODEL, LoadOptions()).info.warnings == ()
+
+
+def test_the_bytes_of_a_token() -> None:
+    model = _load()
+    assert [model.token_bytes(token) for token in (104, 0xC3, EOS)] == [b"h", b"\xc3", b"</s>"]
+    with pytest.raises(UsageError):
+        model.token_bytes(999)
+
+
+def test_embeddings_where_they_were_asked_for() -> None:
+    model = FakeRuntime(context_length=6).load(MODEL, LoadOptions(embedding=True))
+    assert model.info.embedding
+    one, other, same = model.embed(["abc", "xyz", "abc"]).vectors
+    assert one == same != other
+    assert sum(value * value for value in one) == pytest.approx(1)
+    assert model.embed([[BOS, *b"abc"]]).vectors == (one,)
+    assert model.embed(["abc", "x"]).tokens == 6
+    for bad, error in (([[]], UsageError), ([[999]], UsageError), (["x" * 9], ContextLengthError)):
+        with pytest.raises(error):
+            model.embed(bad)
+    with pytest.raises(UsageError, match="embeddings alone"):
+        model.generate(GenerationRequest(PROMPT))
+    with pytest.raises(UsageError, match="answer in text"):
+        _load().embed(["abc"])
+    model.close()
+    with pytest.raises(GenerationError, match="closed"):
+        model.embed(["abc"])
+
+
+def test_contexts_may_be_freed_before_the_rest() -> None:
+    model = _load(Script(("a",) * 9, delay=0.001))
+    generation = model.generate(GenerationRequest(PROMPT))
+    model.free_contexts()
+    assert _read(generation)[1].finish_reason == "cancelled"
+    assert (model.contexts_freed, model.closed) == (True, False)
+    with pytest.raises(GenerationError, match="closed"):
+        model.generate(GenerationRequest(PROMPT))
