@@ -143,10 +143,12 @@ class Controller:
     def rest(self, slot: int) -> int:
         """How many of the next steps need neither `choose` nor `record`: they are plain anyway.
 
-        To be asked after a step is recorded; those steps count as done. Where speculation is off,
-        even the few microseconds of choosing would show on a small model.
+        To be asked when a task begins and after a step is recorded; those steps count as done.
+        Where speculation is off, even the few microseconds of choosing would show on a small model.
         """
         one = self._slots[slot]
+        if one.adapt and not one.times:
+            self._weigh(one)
         if not one.adapt or one.best or one.asked or (one.most and one.rates[0].rising):
             return 0
         if self._opening:

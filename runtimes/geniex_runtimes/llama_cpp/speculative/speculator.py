@@ -48,12 +48,12 @@ class Speculator:
         self._wake()
         self._reports = [report for report in self._reports if report[0] != slot.index]
         if wanted.types:
-            self._resting[slot.index] = 0
-            self._look(awake=True)
             task.tally.state = "on"
             self._controller.begin(
                 slot.index, most=wanted.n_max, least=wanted.n_min, adapt=wanted.adapt
             )
+            self._resting[slot.index] = resting = self._controller.rest(slot.index)
+            self._look(awake=resting <= 2 * _AWAKE)
         return self._drafter.begin(slot.index, kept)
 
     def propose(self, slots: Sequence[Slot], length: int) -> None:
