@@ -30,19 +30,21 @@ MACHINE = HardwareProfile(
 Scripted = Callable[[FakeRuntime], FakeRuntime]
 
 
-@pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+def install(runtime: FakeRuntime, patch: pytest.MonkeyPatch) -> FakeRuntime:
     """Put a scripted runtime in the place of llama_cpp, on a machine with a CPU alone."""
-
-    def install(runtime: FakeRuntime) -> FakeRuntime:
-        module = ModuleType("scripted_runtime")
-        module.__dict__["make"] = lambda: runtime
-        monkeypatch.setitem(sys.modules, "scripted_runtime", module)
-        monkeypatch.setattr(registry, "BUILT_IN", {"llama_cpp": "scripted_runtime:make"})
-        return runtime
 
     def probe(data_dir: Path) -> HardwareProfile:
         return MACHINE
 
-    monkeypatch.setattr(hardware, "probe", probe)
-    return install
+    module = ModuleType("scripted_runtime")
+    module.__dict__["make"] = lambda: runtime
+    patch.setitem(sys.modules, "scripted_runtime", module)
+    patch.setattr(registry, "BUILT_IN", {"llama_cpp": "scripted_runtime:make"})
+    patch.setattr(hardware, "probe", probe)
+    return runtime
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    """Put a scripted runtime in the place of llama_cpp, on a machine with a CPU alone."""
+    return lambda runtime: install(runtime, monkeypatch)
