@@ -179,9 +179,15 @@ def _run(
                 f"whoever reaches {address.host} may use the models; `--api-key` asks for a key"
             )
 
-    return lifecycle.serve(
-        build_app(state), state, sockets, listening, keyfile=tls[0], certfile=tls[1]
-    )
+    try:
+        return lifecycle.serve(
+            build_app(state), state, sockets, listening, keyfile=tls[0], certfile=tls[1]
+        )
+    finally:
+        # for what did not begin; after an orderly end both are closed
+        state.pool.close()
+        for one in sockets:
+            one.close()
 
 
 def _address(settings: Settings, port: int | None, *, tls: bool) -> "Address":

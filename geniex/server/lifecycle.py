@@ -36,7 +36,7 @@ ENDED, INTERRUPTED = 0, 130
 
 _log = logging.getLogger("geniex.server")
 _KEEP_CONNECTION = 75  # seconds: longer than clients keep theirs, or both ends race
-_LAST_WORDS = 2  # seconds for what is cut off to close, after the grace time
+_LAST_WORDS = 1  # second for what is cut off to close, after the grace time
 
 
 def lifespan(state: ServerState) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

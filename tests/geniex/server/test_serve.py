@@ -1,0 +1,192 @@
+"""A server in a process of its own: what it says, how it ends."""
+
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.geniex.server.conftest import MODEL
+from tests.geniex.server.live import PATIENCE, LiveServer, running, start
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+
+
+def get(server: LiveServer, path: str, **how: Any) -> httpx2.Response:
+    return httpx2.get(f"{server.url}{path}", timeout=PATIENCE, **how)
+
+
+class Streaming:
+    """An answer that is long enough to be in the middle of."""
+
+    def __init__(self, server: LiveServer) -> None:
+        self.lines: list[str] = []
+        self.begun = threading.Event()
+        self.error: Exception | None = None
+        self._thread = threading.Thread(target=self._read, args=(server,), daemon=True)
+        self._thread.start()
+        assert self.begun.wait(PATIENCE)
+
+    def _read(self, server: LiveServer) -> None:
+        body = {
+            "model": MODEL,
+            "messages": [{"role": "user", "content": "Tell a story."}],
+            "stream": True,
+            "temperature": 0,
+            # without it the tiny model would soon end by itself
+            "grammar_string": 'root ::= "a"+',
+            "max_tokens": 3000,
+        }
+        url = f"{server.url}/v1/chat/completions"
+        try:
+            with httpx2.stream("POST", url, json=body, timeout=PATIENCE) as response:
+                for line in response.iter_lines():
+                    self.lines.append(line)
+                    if '"content":"a' in line:
+                        self.begun.set()
+        except httpx2.HTTPError as exc:
+            self.error = exc
+        self.begun.set()
+
+    def end(self) -> list[str]:
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+        return self.lines
+
+
+def test_it_answers_once_it_says_so(live_server: LiveServer) -> None:
+    assert live_server.url.startswith("http://127.0.0.1:")
+    assert get(live_server, "/health").status_code == 200
+    assert get(live_server, "/v1/models").json()["data"]
+
+
+@POSIX
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["SIGTERM", "Ctrl-C"]
+)
+def test_the_end_of_an_idle_server(tmp_path: Path, number: int, code: int) -> None:
+    with running(data_dir=tmp_path) as server, httpx2.Client(base_url=server.url) as client:
+        client.get("/health")
+        # an open connection keeps nothing from ending
+        assert server.end(number) == code
+    assert server.log == [f"Listening on {server.url}"]
+
+
+@POSIX
+def test_running_answers_end_first(tmp_path: Path) -> None:
+    with running(data_dir=tmp_path) as server:
+        answer = Streaming(server)
+        server.process.send_signal(signal.SIGTERM)
+        refused = None
+        with httpx2.Client(base_url=server.url, timeout=PATIENCE) as client:
+            while server.process.poll() is None:
+                try:
+                    response = client.get("/v1/models")
+                except httpx2.HTTPError:
+                    break  # it has ended
+                if response.status_code != 200:
+                    refused = response
+                    break
+        lines = answer.end()
+        assert server.process.wait(PATIENCE) == 0
+    assert answer.error is None
+    assert lines[-2] == "data: [DONE]" or lines[-1] == "data: [DONE]"
+    if refused is not None:
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"]
+
+
+@POSIX
+def test_not_for_ever(tmp_path: Path) -> None:
+    with running("--grace", "0", data_dir=tmp_path) as server:
+        answer = Streaming(server)
+        assert server.end(signal.SIGTERM) == 0
+        answer.end()
+    assert not any("[DONE]" in line for line in answer.lines)
+
+
+@POSIX
+def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
+    with running("--grace", "1000", data_dir=tmp_path) as server:
+        answer = Streaming(server)
+        server.process.send_signal(signal.SIGTERM)
+        while get(server, "/ready").status_code == 200:
+            time.sleep(0.01)
+        assert server.end(signal.SIGINT) == 130
+        answer.end()
+
+
+def test_as_it_was_told(tmp_path: Path, tiny_chat: Path, tiny_chat_draft: Path) -> None:
+    origin, key = "http://chat.example.org", {"authorization": "Bearer secret"}
+    environ = {"GENIEX_APIKEY": "secret", "GENIEX_ORIGINS": f"{origin}/", "GENIEX_PARALLEL": "2"}
+    args = ("--host", "0.0.0.0", "--nctx", "256", "--keepalive", "-1", "--log", "info")
+    with running(str(tiny_chat), *args, data_dir=tmp_path, environ=environ) as server:
+        server.url = server.url.replace("0.0.0.0", "127.0.0.1")
+        assert get(server, "/v1/models").status_code == 401
+        end = time.monotonic() + PATIENCE
+        while get(server, "/ready").status_code != 200:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        response = get(server, "/v1/ps", headers={**key, "origin": origin})
+        assert response.headers["access-control-allow-origin"] == origin
+        [resident] = response.json()["data"]
+        assert (resident["id"], resident["context_length"]) == (str(tiny_chat), 256)
+        assert (resident["slots"], resident["expires_in"]) == (2, None)
+        listed = get(server, "/v1/models", headers=key).json()["data"]
+        assert str(tiny_chat) in [model["id"] for model in listed]
+        # any other file of this machine is none of the clients' business
+        for path, status in ((tiny_chat, 200), (tiny_chat_draft, 400)):
+            body = {"model": str(path), "content": "hi"}
+            url = f"{server.url}/tokenize"
+            response = httpx2.post(url, json=body, headers=key, timeout=PATIENCE)
+            assert response.status_code == status, response.text
+        server.await_log("GET /v1/ps 200")
+    # with a key it is no open house
+    assert not any("secret" in line or "Warning" in line for line in server.log)
+
+
+def test_a_port_for_two(live_server: LiveServer, tmp_path: Path) -> None:
+    port = live_server.url.rpartition(":")[2]
+    other = start("--port", port, data_dir=tmp_path)
+    assert other.process.wait(PATIENCE) == 1
+    assert other.process.poll() == 1
+    other.end()
+    assert other.log[0].startswith(f"Error: port {port} of `127.0.0.1` is taken")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that signs itself, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-keyout", str(key), "-out", str(certificate), "-days", "2"),
+            *("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return certificate, key
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no openssl command")
+def test_tls(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    files = ("--ssl-certfile", str(certificate[0]), "--ssl-keyfile", str(certificate[1]))
+    with running(*files, data_dir=tmp_path) as server:
+        assert server.url.startswith("https://127.0.0.1:")
+        trusted = ssl.create_default_context(cafile=str(certificate[0]))
+        assert get(server, "/health", verify=trusted).status_code == 200
+
+
+def test_whoever_reaches_it(tmp_path: Path) -> None:
+    with running("--host", "0.0.0.0", data_dir=tmp_path) as server:
+        server.await_log("Warning: whoever reaches 0.0.0.0")
