@@ -11,7 +11,7 @@ from ci import models
 from ci.environment import child_environment, prepare
 from ci.llama_wheel import BuildError
 
-BENCHES = ("decode", "mtp")
+BENCHES = ("decode", "mtp", "serve")
 
 
 def main() -> int:
@@ -22,7 +22,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         python = prepare(["bench"])
-        if args.bench == "decode":
+        if args.bench != "mtp":
             models.ensure(python)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
