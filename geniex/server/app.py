@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from geniex import __version__
-from geniex.server import docs, errors, handlers
+from geniex.server import docs, errors, handlers, health, tokens
+from geniex.server.chat_completions import router as chat_completions
+from geniex.server.completions import router as completions
+from geniex.server.embeddings import router as embeddings
 from geniex.server.envelope import Envelope, Guard
 from geniex.server.lifecycle import lifespan
+from geniex.server.models import router as models
+from geniex.server.responses import router as responses
 from geniex.server.security import BodyLimit, Gate, cross_origin
 
 if TYPE_CHECKING:
     from geniex.server.state import ServerState
 
-_ROUTERS = (
-    "geniex.server.chat_completions.router",
-    "geniex.server.completions.router",
-    "geniex.server.responses.router",
-    "geniex.server.embeddings.router",
-    "geniex.server.models.router",
-    "geniex.server.tokens",
-    "geniex.server.health",
-)
+# in the order of the page
+_ROUTERS = (chat_completions, completions, responses, embeddings, models, tokens, health)
 
 
 def build_app(state: ServerState) -> FastAPI:
@@ -51,8 +47,7 @@ def build_app(state: ServerState) -> FastAPI:
         ],
     )
     handlers.install(app, state)
-    for name in _ROUTERS:
-        if find_spec(name) is not None:
-            app.include_router(importlib.import_module(name).router(state))
+    for routes in _ROUTERS:
+        app.include_router(routes.router(state))
     docs.install(app, state)
     return app

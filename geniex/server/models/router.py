@@ -32,11 +32,13 @@ def router(state: ServerState) -> APIRouter:
     routes = APIRouter(tags=["models"])
     settings, options = state.settings, state.options
 
+    @routes.get("/models", include_in_schema=False)
     @routes.get("/v1/models", operation_id="listModels")
     def list_models() -> ModelList:
         """Every model that is here and can answer, each precision on its own."""
         return ModelList(data=[_model(found) for found in listing.listed(settings, options)])
 
+    @routes.get("/models/{model:path}", include_in_schema=False)
     @routes.get("/v1/models/{model:path}", operation_id="retrieveModel")
     def retrieve_model(model: str) -> Model:
         """One model, by any spelling of its name; `/` and `:` as they are or percent-encoded."""

@@ -26,7 +26,7 @@ class TestRoutes:
     @pytest.mark.parametrize(
         "path",
         [
-            *("/v1", "/v1/", "/v1/models", "/v1/models/", "//v1/models", "/v1/ps"),
+            *("/v1", "/v1/", "/models", "/v1/models", "/v1/models/", "//v1/models", "/v1/ps"),
             *("/health", "/ready", "/metrics", "/", "/docs", "/openapi.json"),
         ],
     )
