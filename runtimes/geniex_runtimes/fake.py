@@ -176,7 +176,7 @@ class FakeModel:
         for piece in prompt:
             parts = [piece.text] if piece.literal else piece.text.split(_SPECIAL[EOS])
             for index, part in enumerate(parts):
-                tokens += [EOS] * (index > 0) + list(part.encode())
+                tokens += [EOS] * (index > 0) + list(part.encode("utf-8", "replace"))
         return tokens
 
     def detokenize(self, tokens: Sequence[int]) -> str:

@@ -48,6 +48,7 @@ def _asking(
         if not body.echo:
             return events
         text = prompt if isinstance(prompt, str) else model.loaded.detokenize(prompt)
+        # half a character, as JSON may hold, cannot be sent back
         return _Echo(events, text.encode("utf-8", "replace").decode())
 
     return ask

@@ -64,7 +64,11 @@ class Door:
 
     def post(self, **fields: Any) -> Any:
         """The response to a request with these fields."""
-        return self.client.post(self._path, json={**self._defaults, **fields})
+        # ASCII, since only so half a character can be sent
+        content = json.dumps({**self._defaults, **fields})
+        return self.client.post(
+            self._path, content=content, headers={"content-type": "application/json"}
+        )
 
     def ask(self, **fields: Any) -> Any:
         """The object of a good answer."""
