@@ -34,7 +34,9 @@ class Flow:
             for event in generation:
                 if isinstance(event, Done):
                     yield from self._finish()
-                    yield event
+                    # an answer that was stopped behind its only call is whole
+                    ended = event.finish_reason == "cancelled" and self._stopped
+                    yield replace(event, finish_reason="stop") if ended else event
                 elif not self._stopped:
                     yield from self._feed(event)
                     if self._stopped:

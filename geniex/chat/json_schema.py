@@ -57,7 +57,7 @@ def schema_rule(
 ) -> str:
     """A rule for values that fit a schema, among others' rules. Raises SchemaError."""
     try:
-        if len(json.dumps(schema)) > _MAX_CHARACTERS:
+        if len(json.dumps(schema, allow_nan=False)) > _MAX_CHARACTERS:
             raise refuse("$schema", path, "the schema is too large")
         return _Compiler(rules, schema, notation).rule(schema, _Place(path))
     except TooLargeError as exc:

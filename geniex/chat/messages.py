@@ -89,11 +89,16 @@ class Message:
                 f"a message's `role` cannot be `{role}`", hint=f"use one of {', '.join(ROLES)}"
             )
         reasoning = data.get("reasoning_content", data.get("reasoning"))
+        # an assistant's refusal is what it said; `function_call` is how calls were told before 2024
+        said = data.get("content")
+        said = data.get("refusal") if said is None else said
+        old_call = data.get("function_call")
+        calls = [{"function": old_call}] if old_call is not None else data.get("tool_calls")
         message = cls(
             role="tool" if role == "function" else role,
-            content=_checked_content(data.get("content")),
+            content=_checked_content(said),
             reasoning=reasoning if isinstance(reasoning, str) else None,
-            tool_calls=_tool_calls(data.get("tool_calls")),
+            tool_calls=_tool_calls(calls),
             name=_optional_text(data, "name"),
             tool_call_id=_optional_text(data, "tool_call_id"),
         )

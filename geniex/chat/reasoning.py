@@ -14,11 +14,11 @@ on tokens: a tag may arrive in any number of pieces. Its choices:
   with its header, for the parser of tool calls.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from geniex_runtimes.contract import Done, Event, TokenLogprob
+from geniex_runtimes.contract import TokenLogprob
 
 Kind: TypeAlias = Literal["content", "reasoning"]
 
@@ -195,20 +195,6 @@ class ReasoningSplitter:
         if form is not None:
             self._thinking = self._fresh = True
             self._closes = form.closes
-
-
-def split_events(events: Iterable[Event], splitter: ReasoningSplitter) -> Iterator[Part | Done]:
-    """A generation's events with its text in parts. Closing this closes the events."""
-    try:
-        for event in events:
-            if isinstance(event, Done):
-                yield from splitter.finish()
-                yield event
-            else:
-                yield from splitter.feed(event.text)
-    finally:
-        if close := getattr(events, "close", None):
-            close()
 
 
 _Marks: TypeAlias = dict[str, ReasoningFormat | None]

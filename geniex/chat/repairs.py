@@ -5,11 +5,15 @@ that others take. Each repair rewrites the messages, keeps what was said, and te
 They are tried only after the template itself refused; capable templates get messages untouched.
 """
 
+import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from geniex.chat.messages import Message
+
+_SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 
 Messages: TypeAlias = tuple[Message, ...]
 
@@ -64,6 +68,18 @@ def system_into_user(messages: Messages) -> Messages:
     return (Message("user", _paragraphs(system)), *others)
 
 
+def short_call_ids(messages: Messages) -> Messages:
+    """Give tool calls and their results ids of nine letters and digits, as Mistral wants them."""
+    return tuple(
+        replace(
+            message,
+            tool_calls=tuple(replace(call, id=_short(call.id)) for call in message.tool_calls),
+            tool_call_id=message.tool_call_id and _short(message.tool_call_id),
+        )
+        for message in messages
+    )
+
+
 def content_over_reasoning(messages: Messages) -> Messages:
     """Leave out the reasoning of messages that call tools and have content as well."""
     return tuple(
@@ -80,6 +96,7 @@ NO_SYSTEM_ROLE = Repair(
 )
 
 REPAIRS: Sequence[Repair] = (
+    Repair(short_call_ids, "the ids of tool calls were shortened for this template"),
     Repair(merge_neighbours, "consecutive messages of one role were joined for this template"),
     SYSTEM_FIRST,
     Repair(open_with_user, "an empty user message was put first for this template"),
@@ -89,6 +106,12 @@ REPAIRS: Sequence[Repair] = (
     ),
     NO_SYSTEM_ROLE,
 )
+
+
+def _short(call_id: str) -> str:
+    if _SHORT_ID.fullmatch(call_id):
+        return call_id
+    return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:9]
 
 
 def _plain(message: Message) -> bool:

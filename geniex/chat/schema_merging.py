@@ -34,7 +34,7 @@ _DESCRIBING = frozenset(
 _HIGHEST = frozenset({"minItems", "minLength", "minimum", "exclusiveMinimum"})
 _LOWEST = frozenset({"maxItems", "maxLength", "maximum", "exclusiveMaximum"})
 _COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength"})
-_MAX_BRANCHES = 500
+_MAX_MERGES = 10_000
 
 
 class _NothingFitsError(SchemaError):
@@ -62,6 +62,7 @@ class Simplifier:
 
     def __init__(self, root: Schema) -> None:
         self._root = root
+        self._merges = 0
 
     def simple(self, schema: Json, path: str, followed: frozenset[str] = frozenset()) -> Plain:
         """The schema without references, `allOf`, `oneOf` and siblings. Raises SchemaError."""
@@ -146,6 +147,9 @@ class Simplifier:
 
     def _merged(self, one: Plain, other: Plain, path: str) -> Plain:
         """What meets both of two simple schemas."""
+        self._merges += 1
+        if self._merges > _MAX_MERGES:
+            raise refuse("allOf", path, "there are too many combinations")
         if not one or not other:
             return one or other
         if "anyOf" in other:
@@ -177,8 +181,6 @@ class Simplifier:
                 continue
         if not merged:
             raise _nothing("anyOf", path, "none of its schemas agrees with what stands beside it")
-        if len(merged) > _MAX_BRANCHES:
-            raise refuse("anyOf", path, f"it comes to more than {_MAX_BRANCHES} alternatives")
         return _choice(merged)
 
 
@@ -230,6 +232,8 @@ def _given_values(own: Plain, kinds: list[str], path: str) -> Plain:
         raise refuse("enum", path, "it is a list of values")
     if "const" in own:
         values = [value for value in values if _same(value, own["const"])]
+        if not values:
+            raise _nothing("const", path, "it is none of the values of `enum`")
     plain: Plain = {"enum": values}
     return _common_values(plain, {"type": kinds}, path) if kinds else plain
 

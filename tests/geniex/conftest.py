@@ -1,15 +1,19 @@
 """What the tests of the faces share: a scripted runtime in the place of llama.cpp."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 
 from geniex_runtimes import hardware, registry
 from geniex_runtimes.contract import Device, HardwareProfile, ProbeResult
 from geniex_runtimes.fake import FakeRuntime
+
+if TYPE_CHECKING:
+    from tests.geniex.judge import Judge
 
 MACHINE = HardwareProfile(
     system="Linux",
@@ -42,6 +46,17 @@ def install(runtime: FakeRuntime, patch: pytest.MonkeyPatch) -> FakeRuntime:
     patch.setattr(registry, "BUILT_IN", {"llama_cpp": "scripted_runtime:make"})
     patch.setattr(hardware, "probe", probe)
     return runtime
+
+
+@pytest.fixture(scope="session")
+def judge(tiny_chat: Path) -> "Iterator[Judge]":
+    """llama.cpp's grammar engine on the built-in model's vocabulary."""
+    # for those tests alone: llama.cpp takes a while to load
+    from tests.geniex.judge import Judge
+
+    engine = Judge(tiny_chat)
+    yield engine
+    engine.close()
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The reasoning splitter: every way of marking, cut anywhere."""
 
-from collections.abc import Iterator
 from itertools import groupby, pairwise
 
 import pytest
@@ -10,13 +9,10 @@ from hypothesis import strategies as st
 from geniex.chat.reasoning import (
     FORMATS,
     THINK,
-    Part,
     ReasoningSplitter,
     formats_in,
     open_format,
-    split_events,
 )
-from geniex_runtimes.contract import Done, Event, Profile, TextEvent
 
 ANALYSIS = "<|channel|>analysis<|message|>"
 FINAL = "<|start|>assistant<|channel|>final<|message|>"
@@ -28,6 +24,7 @@ def split(pieces: list[str], *, open: bool = False) -> list[tuple[str, str]]:
     splitter = ReasoningSplitter(open)
     parts = [part for piece in pieces for part in splitter.feed(piece)] + splitter.finish()
     assert all(part.text for part in parts)
+    assert all("".join(pieces).startswith(part.text, part.at) for part in parts)
     return [
         (kind, "".join(part.text for part in run))
         for kind, run in groupby(parts, key=lambda part: part.kind)
@@ -176,25 +173,3 @@ def test_a_template_shows_which_formats_to_expect(source: str | None, opens: lis
 )
 def test_an_open_prompt_is_seen(prompt: str, form: object) -> None:
     assert open_format(prompt, FORMATS) is form
-
-
-def test_events_come_in_parts_and_closing_reaches_the_source() -> None:
-    closed = []
-
-    def events() -> Iterator[Event]:
-        try:
-            yield TextEvent("<thi")
-            yield TextEvent("nk>a</think>b ")
-            yield TextEvent("c")
-            yield Done("stop", Profile())
-        finally:
-            closed.append(True)
-
-    whole = list(split_events(events(), ReasoningSplitter()))
-    parts = [Part("reasoning", "a"), Part("content", "b "), Part("content", "c")]
-    assert whole == [*parts, Done("stop", Profile())]
-    stream = split_events(events(), ReasoningSplitter())
-    assert next(stream) == Part("reasoning", "a")
-    closed.clear()
-    stream.close()  # type: ignore[attr-defined]
-    assert closed == [True]
