@@ -4,9 +4,7 @@
 """
 
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,8 +13,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from ci.benchmarks.child import Worker, answer_lines
+from ci.geniex_server import running
 
-PATIENCE = 120.0
 MODULE = "ci.benchmarks.serve_players"
 
 
@@ -42,29 +40,10 @@ class Served:
 @contextmanager
 def ours(setting: Setting) -> Iterator[Served]:
     """`geniex serve` with the model by its path."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "geniex", "serve", str(setting.model), "--port", "0"]
-        command += ["--parallel", str(setting.slots), "--threads", str(setting.threads)]
-        command += ["--nctx", str(setting.context), "--keepalive", "-1", "--data-dir", folder]
-        log = Path(folder) / "log"
-        with log.open("w", encoding="utf-8") as stderr:
-            process = subprocess.Popen(command, stderr=stderr, stdin=subprocess.DEVNULL)
-        try:
-            yield Served("geniex", _listening(process, log), {"model": str(setting.model)})
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _listening(process: "subprocess.Popen[bytes]", log: Path) -> str:
-    """The address in a server's log. Raises RuntimeError where it ends, or never listens."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end and process.poll() is None:
-        for line in log.read_text(encoding="utf-8").splitlines():
-            if line.startswith("Listening on "):
-                return line.split()[2]
-        time.sleep(0.05)
-    raise RuntimeError(f"geniex does not listen: {log.read_text(encoding='utf-8')[-2000:]}")
+    words = [str(setting.model), "--parallel", str(setting.slots), "--keepalive", "-1"]
+    words += ["--threads", str(setting.threads), "--nctx", str(setting.context)]
+    with running(*words) as server:
+        yield Served("geniex", server.url, {"model": str(setting.model)})
 
 
 @contextmanager

@@ -1,0 +1,51 @@
+"""A `geniex serve` in a process of its own, for what measures it."""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PATIENCE = 120.0
+
+
+@dataclass(frozen=True)
+class GeniexServer:
+    """A server that listens; `log` is the file that it writes to."""
+
+    url: str
+    process: int
+    log: Path
+
+
+@contextmanager
+def running(*words: str) -> Iterator[GeniexServer]:
+    """`geniex serve WORDS...` on a free port with a data folder of its own, ended at the end.
+
+    Raises RuntimeError where it does not come to listen.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        command = [sys.executable, "-m", "geniex", "serve", *words, "--port", "0"]
+        with log.open("w", encoding="utf-8") as stderr:
+            process = subprocess.Popen(
+                [*command, "--data-dir", folder], stderr=stderr, stdin=subprocess.DEVNULL
+            )
+        try:
+            yield GeniexServer(_listening(process, log), process.pid, log)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _listening(process: "subprocess.Popen[bytes]", log: Path) -> str:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and process.poll() is None:
+        for line in log.read_text(encoding="utf-8").splitlines():
+            if line.startswith("Listening on "):
+                return line.split()[2]
+        time.sleep(0.05)
+    raise RuntimeError(f"geniex does not listen: {log.read_text(encoding='utf-8')[-2000:]}")
