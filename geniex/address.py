@@ -1,5 +1,6 @@
 """Where the server listens, as users write it: a host, `host:port` or `:port`, a scheme before it.
 
+The base address that OpenAI clients take, with `/v1` at its end, is understood too.
 An IPv6 address stands in brackets where a port follows.
 """
 
@@ -15,7 +16,7 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 18181
 _EXPECTED = "give a host, `host:port` or `http://host:port`"
 _ADDRESS = re.compile(
     r"(?:(?P<scheme>https?)://)?(?:\[(?P<six>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[^\s/:@?#\[\]]*))"
-    r"(?::(?P<port>\d{1,5}))?/*",
+    r"(?::(?P<port>\d{1,5}))?(?:/+(?:v1/*)?)?",
     re.ASCII | re.IGNORECASE,
 )
 

@@ -9,7 +9,7 @@ _LEVELS = {
     "debug": logging.DEBUG,
     "trace": logging.DEBUG,
 }
-_OURS = ("geniex", "geniex_runtimes", "geniex_catalogue")
+_OURS = ("geniex", "geniex_runtimes", "geniex_catalogue", "uvicorn")
 _NATIVE = "geniex.llama_cpp"  # llama.cpp itself says hundreds of things at debug
 
 

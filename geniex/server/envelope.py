@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -56,12 +57,12 @@ class Envelope:
             await self._app(inner, receive, named)
         finally:
             self._state.active -= 1
-            self._count(inner, scope["method"], status, time.monotonic() - started)
-
-    def _count(self, scope: Scope, method: str, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "unknown")
-        self._state.metrics.requested(route, _known(method), status, seconds)
-        _log.info("%s %s %s in %.3f s", method, scope["path"], status, seconds)
+            seconds = time.monotonic() - started
+            # quoted, as it came: a path may hold line breaks
+            path = quote(scope["path"], safe="/:")
+            _log.info("%s %s %s %s in %.3f s", name, scope["method"], path, status, seconds)
+            route = getattr(inner.get("route"), "path", "unknown")
+            self._state.metrics.requested(route, _known(scope["method"]), status, seconds)
 
 
 class Guard:

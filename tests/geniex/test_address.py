@@ -13,6 +13,7 @@ from geniex_catalogue.errors import UsageError
         ("127.0.0.1:8080", "127.0.0.1", 8080, "http"),
         ("http://127.0.0.1:8080", "127.0.0.1", 8080, "http"),
         ("http://127.0.0.1:8080/", "127.0.0.1", 8080, "http"),
+        ("http://127.0.0.1:8080/v1/", "127.0.0.1", 8080, "http"),
         ("HTTPS://box.example", "box.example", 18181, "https"),
         (":8080", "127.0.0.1", 8080, "http"),
         (" localhost ", "localhost", 18181, "http"),
@@ -33,7 +34,17 @@ def test_what_they_mean(text: str, host: str, port: int, scheme: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", " ", "a b", "ftp://box", "box:port", "box:99999", "http://user@box", "box/v1"),
+        *(
+            "",
+            " ",
+            "a b",
+            "ftp://box",
+            "box:port",
+            "box:80v1",
+            "box:99999",
+            "http://user@box",
+            "box/v2",
+        ),
         *("[::1", "::1]:80", "[nonsense]:80", "1:2:3", "box:80:80", "box?x"),
     ],
 )

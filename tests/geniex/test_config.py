@@ -44,6 +44,12 @@ def test_an_empty_variable_is_no_variable(tmp_path: Path) -> None:
         pytest.param("model", "org/repo:Q4_0", "org/repo:Q4_0", id="model"),
         pytest.param("runtime", "llama_cpp", "llama_cpp", id="runtime"),
         pytest.param("chipset", "SM8750", "SM8750", id="chipset"),
+        pytest.param("host", "http://box:80", "http://box:80", id="host"),
+        pytest.param("origins", "https://a.b/, http://c", "https://a.b,http://c", id="origins"),
+        pytest.param("origins", "*", "*", id="any origin"),
+        pytest.param("keepalive", "-1", -1, id="for ever"),
+        pytest.param("parallel", "8", 8, id="slots"),
+        pytest.param("max_queue", "0", 0, id="no queue"),
     ],
 )
 def test_each_key_is_set_and_read_back(tmp_path: Path, key: str, text: str, value: object) -> None:
@@ -60,6 +66,11 @@ def test_each_key_is_set_and_read_back(tmp_path: Path, key: str, text: str, valu
         pytest.param("threads", "1.5", id="half a thread"),
         pytest.param("compute", "cpu;gpu", id="not a device"),
         pytest.param("runtime", "onnx", id="unknown runtime"),
+        pytest.param("host", "a b", id="no address"),
+        pytest.param("origins", "box", id="no origin"),
+        pytest.param("keepalive", "-2", id="less than for ever"),
+        pytest.param("parallel", "0", id="no slots"),
+        pytest.param("max_queue", "-1", id="less than no queue"),
     ],
 )
 def test_a_bad_value_is_refused_wherever_it_stands(tmp_path: Path, key: str, text: str) -> None:

@@ -38,12 +38,7 @@ def router(state: ServerState) -> APIRouter:
         """Every model that is here and can answer, each precision on its own."""
         return ModelList(data=[_model(found) for found in listing.listed(settings, options)])
 
-    @routes.get("/models/{model:path}", include_in_schema=False)
-    @routes.get("/v1/models/{model:path}", operation_id="retrieveModel")
-    def retrieve_model(model: str) -> Model:
-        """One model, by any spelling of its name; `/` and `:` as they are or percent-encoded."""
-        return _model(listing.find(model, settings, options))
-
+    # before the route of one model, whose path takes these too
     @routes.post("/v1/models/{model:path}/load", operation_id="loadModel")
     async def load_model(
         model: str, request: Request, body: LoadRequest | None = None
@@ -61,6 +56,12 @@ def router(state: ServerState) -> APIRouter:
         """Give up a model's memory; answers that run end first."""
         name = _in_memory(model, state)
         return UnloadedObject(id=name, unloaded=state.pool.unload(name))
+
+    @routes.get("/models/{model:path}", include_in_schema=False)
+    @routes.get("/v1/models/{model:path}", operation_id="retrieveModel")
+    def retrieve_model(model: str) -> Model:
+        """One model, by any spelling of its name; `/` and `:` as they are or percent-encoded."""
+        return _model(listing.find(model, settings, options))
 
     @routes.get("/v1/ps", operation_id="listLoadedModels")
     def list_loaded() -> ResidentList:

@@ -49,13 +49,15 @@ class TestRoutes:
         ("method", "path"),
         [
             *(("POST", "/health"), ("DELETE", f"/v1/models/{MODEL}"), ("GET", "/tokenize")),
+            *(("PUT", f"/v1/models/{MODEL}/load"), ("GET", "/v1/chat/completions")),
             *(("OPTIONS", "/v1/models"), ("HEAD", "/tokenize"), ("PUT", "/v1/chat/completions")),
         ],
     )
     def test_not_this_method(self, client: TestClient, method: str, path: str) -> None:
         response = client.request(method, path)
         assert response.status_code == 405
-        assert response.headers["allow"]
+        takes_post = path.endswith(("/load", "/tokenize", "/completions"))
+        assert response.headers["allow"] == ("POST" if takes_post else "GET")
         if method != "HEAD":
             assert error_of(response)["code"] == "method_not_allowed"
 
@@ -70,6 +72,14 @@ class TestRoutes:
     def test_the_clients_own_id(self, client: TestClient, given: str, kept: bool) -> None:
         name = client.get("/health", headers={"x-request-id": given}).headers["x-request-id"]
         assert (name == given) == kept
+
+    def test_the_log_has_a_line_for_each(
+        self, client: TestClient, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.INFO, "geniex.server"):
+            name = client.get("/a%0Ab%1B").headers["x-request-id"]
+        [line] = [record.getMessage() for record in caplog.records if name in record.getMessage()]
+        assert "GET /a%0Ab%1B 404 in " in line
 
 
 class TestBodies:
