@@ -9,8 +9,9 @@ from types import ModuleType
 from typing import Any
 
 from geniex.cli.app import main
+from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import hardware, registry
-from geniex_runtimes.contract import Device, HardwareProfile
+from geniex_runtimes.contract import Device, HardwareProfile, LoadOptions
 from geniex_runtimes.fake import FakeModel, FakeRuntime, Script
 
 MACHINE = HardwareProfile(
@@ -35,12 +36,24 @@ class DeafRuntime(FakeRuntime):
         return super().load(*args, **kwargs)
 
 
+class GatedRuntime(FakeRuntime):
+    """Loads of `local/gated` wait for the file `go` in the data folder; other models never end."""
+
+    def load(self, model: ResolvedModel, options: LoadOptions, **how: Any) -> FakeModel:
+        gated = model.name.startswith("local/gated")
+        while gated and options.data_dir is not None and not (options.data_dir / "go").exists():
+            time.sleep(0.02)
+        self.scripts = (Script(),) if gated else (ENDLESS,)
+        return super().load(model, options, **how)
+
+
 SCENARIOS: dict[str, FakeRuntime] = {
     "plain": FakeRuntime(name="llama_cpp"),
     "slow-load": FakeRuntime(name="llama_cpp", load_delay=60.0),
     "deaf-load": DeafRuntime(name="llama_cpp"),
     "slow-prefill": FakeRuntime(Script(prefill_delay=60.0), name="llama_cpp"),
     "endless": FakeRuntime(ENDLESS, name="llama_cpp"),
+    "gated": GatedRuntime(name="llama_cpp"),
     "endless-then-plain": FakeRuntime(ENDLESS, Script(), name="llama_cpp"),
 }
 
