@@ -75,14 +75,14 @@ class ServedModel:
             body["enable_think"] = options.think
         if options.response_format is not None:
             body["response_format"] = {"type": options.response_format.kind}
-        return ServedEvents(self._server.stream("/v1/chat/completions", body))
+        return ServedEvents(self._server.stream("/v1/chat/completions", body), self.warnings)
 
     def answer_tokens(self, tokens: Sequence[int], options: AnswerOptions) -> "ServedEvents":
         """Go on from token ids as they are: no template."""
         body = {"prompt": list(tokens), **self._fields(options)}
         # without a number this route means 16
         body["max_tokens"] = -1 if options.max_tokens is None else options.max_tokens
-        return ServedEvents(self._server.stream("/v1/completions", body))
+        return ServedEvents(self._server.stream("/v1/completions", body), self.warnings)
 
     def _fields(self, options: AnswerOptions) -> dict[str, object]:
         """The fields that all routes share."""
@@ -112,8 +112,10 @@ class ServedModel:
 class ServedEvents:
     """A running answer of a server: iterate for its parts, then one answer."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, known: Sequence[str] = ()) -> None:
+        """`known` are the warnings that the load has given, which each answer repeats."""
         self._stream = stream
+        self._known = frozenset(known)
         self._events = self._run()
 
     def __iter__(self) -> Iterator[AnswerPart | Answer]:
@@ -143,7 +145,7 @@ class ServedEvents:
             reasoning="".join(said["reasoning"]),
             finish_reason=cast(FinishReason, reason),
             profile=_profile(usage, ours),
-            notes=tuple(map(str, ours.get("warnings") or ())),
+            notes=tuple(w for w in map(str, ours.get("warnings") or ()) if w not in self._known),
             geniex=ours,
         )
 

@@ -70,7 +70,9 @@ class TestStreams:
 
     def test_warnings_are_told_once(self, cli: Cli, server: ScriptedServer) -> None:
         server.loaded["warnings"] = ["the npu is not there"]
-        server.scripts = [chunks({"content": "yes"}, warnings=["an image was left out"])]
+        server.scripts = [
+            chunks({"content": "yes"}, warnings=["the npu is not there", "an image was left out"])
+        ]
         result = cli("run", "org/repo", "-p", "one", "-p", "two")
         assert result.err.count("Warning: the npu is not there") == 1
         assert result.err.count("Warning: an image was left out") == 1
