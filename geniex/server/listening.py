@@ -46,7 +46,8 @@ def _places(address: Address) -> Sequence[tuple[socket.AddressFamily, str]]:
 
 
 def _bound(family: socket.AddressFamily, place: tuple[str, int]) -> socket.socket:
-    one = socket.socket(family, socket.SOCK_STREAM)
+    # with the protocol named, asyncio sends small pieces at once; else each answer waits 40 ms
+    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         # on Windows the same option lets two programs share a port
         if os.name == "posix":
