@@ -1,4 +1,4 @@
-"""The README's commands, flags, files and examples are real."""
+"""The commands, flags, files and examples of the README and of docs/server.md are real."""
 
 import re
 import shlex
@@ -14,8 +14,22 @@ from geniex.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-SHELL_LINES = [line for kind, text in BLOCKS if kind == "sh" for line in text.splitlines() if line]
+SERVER = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """The code in a page: its language and its text."""
+    return re.findall(r"^```(\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+BLOCKS = blocks(README)
+SHELL_LINES = [
+    line
+    for kind, text in (*BLOCKS, *blocks(SERVER))
+    if kind == "sh"
+    for line in text.replace("\\\n", " ").splitlines()
+    if line
+]
 PYTHON_BLOCKS = [text for kind, text in BLOCKS if kind == "python"]
 CALLS = [
     words
@@ -56,9 +70,27 @@ def test_a_script_in_the_readme_is_there(script: str) -> None:
     assert (ROOT / script).is_file()
 
 
-@pytest.mark.parametrize("target", re.findall(r"\]\(([^)#]+)\)", README))
-def test_a_link_in_the_readme_leads_somewhere(target: str) -> None:
-    assert target.startswith("https://") or (ROOT / target).exists()
+@pytest.mark.parametrize(
+    ("folder", "target"),
+    [
+        pytest.param(folder, target, id=target)
+        for folder, page in ((ROOT, README), (ROOT / "docs", SERVER))
+        for target in re.findall(r"\]\(([^)#]+)", page)
+    ],
+)
+def test_a_link_leads_somewhere(folder: Path, target: str) -> None:
+    assert target.startswith("https://") or (folder / target).exists()
+
+
+def test_the_servers_flags_and_fields_in_its_page_are_real() -> None:
+    """Every flag of a table's first column is one of `geniex serve`."""
+    command: Any = typer.main.get_command(app)
+    serve = command.commands["serve"]
+    known = {name for param in serve.params for name in param.opts}
+    running = SERVER.partition("## Running it")[2]
+    rows = re.findall(r"^\| (`--[^|]*)\|", running, re.MULTILINE)
+    named = {flag for row in rows for flag in re.findall(r"`(--[a-z-]+)`", row)}
+    assert len(named) > 15 and named <= known
 
 
 def test_the_build_flags_in_the_readme_are_those_of_the_build() -> None:
