@@ -196,15 +196,3 @@ def _reading(param: str, read: Callable[[], T]) -> T:
     except UsageError as exc:
         code = "invalid_json_schema" if isinstance(exc, SchemaError) else "invalid_value"
         raise RequestError(exc.message, param=param, code=code, hint=exc.hint) from exc
-
-
-EXAMPLES: Final[dict[str, Any]] = {
-    "text": {
-        "summary": "A question",
-        "value": {
-            "model": "geniex/tiny-chat:Q8_0",
-            "input": "What is the capital of France?",
-            "temperature": 0,
-        },
-    },
-}

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from geniex.server.responses.objects import ResponseObject
-from geniex.server.responses.protocol import EXAMPLES, ResponsesRequest
+from geniex.server.responses.protocol import ResponsesRequest
 from geniex.server.responses.serving import respond
 from geniex.server.state import ServerState
 
@@ -13,7 +13,7 @@ _STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
 
 def router(state: ServerState) -> APIRouter:
     """The routes, over the server's state."""
-    routes = APIRouter(tags=["responses"])
+    routes = APIRouter(tags=["chat"])
 
     async def create(request: ResponsesRequest, http: Request) -> Response:
         """Answer a text or a conversation, as the Responses API of OpenAI does.
@@ -30,7 +30,6 @@ def router(state: ServerState) -> APIRouter:
         response_model=None,
         summary="Create a response",
         responses={200: {"model": ResponseObject, "content": _STREAM}},
-        openapi_extra={"requestBody": {"content": {"application/json": {"examples": EXAMPLES}}}},
     )
     routes.add_api_route(
         "/responses", create, methods=["POST"], response_model=None, include_in_schema=False
