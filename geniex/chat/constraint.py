@@ -74,11 +74,14 @@ def constraint(
 
 def _arguments(rules: Rules, tool: Tool, family: Family, notes: list[str]) -> str:
     notation = GEMMA if isinstance(family, Gemma) else JSON
-    schema = {"type": "object", "properties": {}, **tool.parameters}
-    if not tool.parameters.get("type") and "properties" not in tool.parameters and tool.parameters:
-        schema = dict(tool.parameters)
+    schema = tool.parameters or {"type": "object"}
+    if schema.get("type") == "object":
+        # an object of which no more is said has no members: that is how tools without arguments are
+        schema = {"properties": {}, **schema}
+    path = f"tools/{tool.name}/parameters"
     try:
-        return schema_rule(rules, schema, notation, path=f"tools/{tool.name}/parameters")
+        schema_rule(Rules(), schema, notation, path)  # tried apart: a failure leaves half of it
+        return schema_rule(rules, schema, notation, path)
     except SchemaError as exc:
         if tool.strict:
             raise

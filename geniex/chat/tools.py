@@ -54,6 +54,8 @@ class Tool:
             raise UsageError(f"the `description` of the tool `{name}` is text")
         if not isinstance(parameters, Mapping | None):
             raise UsageError(f"the `parameters` of the tool `{name}` are a JSON schema")
+        if parameters and parameters.get("type", "object") != "object":
+            raise UsageError(f"the `parameters` of the tool `{name}` must be of type object")
         if not isinstance(strict, bool | None):
             raise UsageError(f"`strict` of the tool `{name}` is true or false")
         return cls(name, description or "", parameters or {}, bool(strict))

@@ -56,6 +56,9 @@ def test_templates_see_every_field() -> None:
         pytest.param({"function": {"name": "a b"}}, "`a b`", id="name"),
         pytest.param({"function": {"name": "f", "parameters": []}}, "parameters", id="parameters"),
         pytest.param(
+            {"function": {"name": "f", "parameters": {"type": "string"}}}, "object", id="no object"
+        ),
+        pytest.param(
             {"function": {"name": "f", "description": 1}}, "description", id="description"
         ),
         pytest.param({"function": {"name": "f", "strict": 1}}, "strict", id="strict"),
