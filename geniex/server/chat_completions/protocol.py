@@ -1,5 +1,6 @@
 """The body of a chat completion: its fields, what of them is refused, and how they are read."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -102,7 +103,7 @@ class ChatRequest(ChatExtras):
     def options(self, state: ServerState) -> AnswerOptions:
         """How to answer. Raises RequestError, naming the field."""
         sampling = self.sampling(state)
-        form = self._format()
+        form, tools = self._format(), self._tools()
         if sampling.grammar and form is not None:
             raise invalid(
                 "a grammar and `response_format` are both given: send one of them",
@@ -113,8 +114,8 @@ class ChatRequest(ChatExtras):
             max_tokens=limit(self.max_completion_tokens, self.max_tokens),
             stop=stops(self.stop),
             think=self.thinks(self.reasoning_effort),
-            tools=self._tools(),
-            tool_choice=self._choice(),
+            tools=tools,
+            tool_choice=self._choice(tools),
             parallel_tool_calls=self.parallel_tool_calls is not False,
             response_format=form,
             template_variables=self.variables(self.reasoning_effort),
@@ -131,9 +132,11 @@ class ChatRequest(ChatExtras):
                 raise named(exc, f"tools[{index}]") from exc
         return tuple(read)
 
-    def _choice(self) -> ToolChoice:
+    def _choice(self, tools: Sequence[Tool]) -> ToolChoice:
         try:
-            return ToolChoice.from_dict(self.tool_choice)
+            choice = ToolChoice.from_dict(self.tool_choice)
+            choice.pick(tools)
+            return choice
         except UsageError as exc:
             raise named(exc, "tool_choice") from exc
 

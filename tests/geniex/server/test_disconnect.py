@@ -29,8 +29,9 @@ ENDLESS: dict[str, Any] = {
     "grammar_string": "root ::= [a-z ] root",
     "stream": True,
 }
+CHAT_PATH = "/v1/chat/completions"
 PATHS: dict[str, dict[str, Any]] = {
-    "/v1/chat/completions": CHAT,
+    CHAT_PATH: CHAT,
     "/v1/completions": {"prompt": "Hi", "max_tokens": -1},
 }
 
@@ -79,23 +80,24 @@ def is_answering(runtime: Runtime) -> bool:
 Started = Callable[[Runtime, Pool], bool]
 PHASES: dict[str, tuple[Callable[[], Runtime], Started]] = {
     "load": (
-        lambda: Runtime(load_delay=1.0),
+        lambda: Runtime(load_delay=1.0, chat_template=None),
         lambda runtime, pool: any(one.loading for one in pool.residents()),
     ),
     "prefill": (
-        lambda: Runtime(Script(prefill_delay=300)),
+        lambda: Runtime(Script(prefill_delay=300), chat_template=None),
         lambda runtime, pool: is_answering(runtime),
     ),
     "decode": (
-        lambda: Runtime(Script(("a",) * 100_000, delay=0.01)),
+        lambda: Runtime(Script(("a",) * 100_000, delay=0.01), chat_template=None),
         lambda runtime, pool: is_answering(runtime),
     ),
 }
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize(
+    ("phase", "path"), [*((phase, CHAT_PATH) for phase in PHASES), ("decode", "/v1/completions")]
+)
 def test_a_client_that_goes_frees_its_slot(
     phase: str, path: str, stream: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,7 +121,7 @@ def test_a_client_that_goes_leaves_the_queue_of_a_real_model(tmp_path: Path, str
     with listening(tmp_path, slots=1) as (pool, port):
         first = sent(port, "/v1/completions", **ENDLESS)
         assert b"200 OK" in first.recv(4096)
-        waiting = sent(port, "/v1/chat/completions", **CHAT, nctx=32768, stream=stream)
+        waiting = sent(port, CHAT_PATH, **CHAT, nctx=32768, stream=stream)
         wait_for(lambda: any(one.waiting for one in pool.residents()))
         waiting.close()
         wait_for(lambda: all(one.waiting == 0 for one in pool.residents()))
@@ -132,7 +134,7 @@ def test_others_go_on_when_one_client_goes(tmp_path: Path) -> None:
     with listening(tmp_path) as (pool, port):
         leaving = sent(port, "/v1/completions", **ENDLESS)
         assert b"200 OK" in leaving.recv(4096)
-        staying = sent(port, "/v1/chat/completions", **CHAT, nctx=32768, temperature=0)
+        staying = sent(port, CHAT_PATH, **CHAT, nctx=32768, temperature=0)
         leaving.close()
         answer = staying.makefile("rb").read1(65536)
         assert b"200 OK" in answer

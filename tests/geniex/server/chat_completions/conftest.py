@@ -42,11 +42,14 @@ def chat(tmp_path_factory: pytest.TempPathFactory, grammars: Path) -> Iterator[D
 
 @pytest.fixture
 def over(tmp_path: Path) -> Iterator[Over]:
-    """Makes servers over other scripts, and other options of the runtime."""
+    """Makes servers over other scripts, and other options of the runtime.
+
+    Without a template, unless one is given: its process would take a while to start.
+    """
     with ExitStack() as stack:
 
         def make(*scripts: Any, **options: Any) -> Door:
-            runtime = Runtime(*scripts, chat_template=TEMPLATE, **options)
+            runtime = Runtime(*scripts, **{"chat_template": None, **options})
             return stack.enter_context(
                 opened(runtime, tmp_path / "data", PATH, {"messages": GREETING})
             )

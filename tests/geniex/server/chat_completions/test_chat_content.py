@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from geniex_runtimes.fake import Script
-from tests.geniex.server.chat_completions.conftest import Over
+from tests.geniex.server.chat_completions.conftest import TEMPLATE, Over
 from tests.geniex.server.chat_completions.official import WEATHER, answered, chunks, geniex
 from tests.geniex.server.door import GREETING, HELLO, Door
 
@@ -38,7 +38,7 @@ ONLY_CALL = Script(
 def test_reasoning_is_kept_apart_or_inline(
     over: Over, format: str | None, content: str, reasoning: str | None
 ) -> None:
-    door = over(THINKS)
+    door = over(THINKS, chat_template=TEMPLATE)
     completion = answered(door, reasoning_format=format)
     message = completion.choices[0].message
     assert message.content == content
@@ -75,7 +75,7 @@ def test_the_template_is_told(chat: Door, fields: dict[str, Any], shown: str) ->
 
 
 def test_tool_calls(over: Over) -> None:
-    door = over(CALLS)
+    door = over(CALLS, chat_template=TEMPLATE)
     choice = answered(door, tools=[WEATHER]).choices[0]
     calls = [call for call in choice.message.tool_calls or () if call.type == "function"]
     assert choice.finish_reason == "tool_calls"
@@ -103,7 +103,7 @@ def test_tool_calls(over: Over) -> None:
 
 
 def test_a_call_alone_has_no_content(over: Over) -> None:
-    door = over(ONLY_CALL)
+    door = over(ONLY_CALL, chat_template=TEMPLATE)
     assert answered(door, tools=[WEATHER]).choices[0].message.content is None
     deltas = [c.choices[0].delta for c in chunks(door, tools=[WEATHER])]
     assert [delta.content for delta in deltas] == [None] * len(deltas)

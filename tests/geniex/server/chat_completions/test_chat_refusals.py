@@ -41,6 +41,14 @@ from tests.geniex.server.door import GREETING, HELLO, Door, wait_for
         ({"tools": [{"type": "function"}]}, "tools[0]"),
         ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0]"),
         ({"tools": [WEATHER], "tool_choice": "maybe"}, "tool_choice"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        (
+            {
+                "tools": [WEATHER],
+                "tool_choice": {"type": "function", "function": {"name": "x"}},
+            },
+            "tool_choice",
+        ),
         ({"response_format": {"type": "yaml"}}, "response_format"),
         ({"response_format": {"type": "json_schema"}}, "response_format"),
         (
