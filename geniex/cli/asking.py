@@ -170,11 +170,9 @@ class Question:
         return turns
 
     def options(self, output: Output) -> "AnswerOptions":
-        """How to answer, without the grammar of `--enable-json`, which needs the model.
-
-        Raises UsageError for files that do not read and for two grammars.
-        """
+        """How to answer. Raises UsageError for files that do not read and for two grammars."""
         from geniex.answering import AnswerOptions
+        from geniex.chat.response_format import ResponseFormat
         from geniex.cli.prompts import read_stops
         from geniex_runtimes.contract import SamplingOptions
 
@@ -193,6 +191,7 @@ class Question:
             max_tokens=None if self.max_tokens < 0 else self.max_tokens,
             stop=(*read_stops(self.stop_file), *(text for text in self.stops or () if text)),
             think=self.think,
+            response_format=ResponseFormat("json_object") if self.enable_json else None,
         )
 
     def _grammar(self, output: Output) -> str | None:

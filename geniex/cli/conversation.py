@@ -130,6 +130,6 @@ class Conversation:
             what, more = f"it has the {budget} tokens of `--max-tokens`", "-1 is no limit"
         if answer.reasoning and not answer.content:
             return f"there is no answer, only reasoning: {what} ({more})"
-        if self.options.sampling.grammar is not None:
+        if self.options.sampling.grammar is not None or self.options.response_format is not None:
             return f"the answer is cut and does not fit its grammar: {what} ({more})"
         return f"the answer is cut: {what} ({more})"

@@ -1,6 +1,6 @@
 """`geniex infer`: ask a model, once or in a chat."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -109,7 +109,6 @@ def infer(
     options = question.options(output)
     from geniex.cli import loading, talk
     from geniex.cli.conversation import Conversation
-    from geniex.grammar import json_object
 
     name = settings.model if model is None else model
     with shared.named_by(model):
@@ -117,9 +116,6 @@ def infer(
     find_draft = loading.DraftFinder(settings, output, yes=yes, ask=not as_json)
     opened = loading.load(resolved, settings, output, wish, find_draft, hush=turns is None)
     try:
-        if enable_json:
-            sampling = json_object(options.sampling, opened.loaded)
-            options = replace(options, sampling=sampling)
         conversation = Conversation(opened, output, options, system=system_prompt, live=not as_json)
         facts: dict[str, Any] = {
             "plan": asdict(opened.plan),

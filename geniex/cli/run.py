@@ -1,6 +1,5 @@
 """`geniex run`: the chat of `geniex infer`, answered by a running server."""
 
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -103,10 +102,6 @@ def run(
     )
     turns = question.turns(output, as_json=as_json)
     options = question.options(output)
-    if enable_json:
-        from geniex.chat.response_format import ResponseFormat
-
-        options = replace(options, response_format=ResponseFormat("json_object"))
     from geniex.cli import talk, terminal
     from geniex.cli.conversation import Conversation
 

@@ -306,6 +306,7 @@ DRAFT = ("--spec-type", "draft-mtp", "--draft-model", "geniex/tiny-chat-draft")
         ),
         pytest.param(("--temperature", "0", "--max-tokens", "9", *DRAFT), id="drafts-cut"),
         pytest.param(("--seed", "1", "--grammar-string", 'root ::= "yes" | "no"'), id="grammar"),
+        pytest.param(("--seed", "1", "--enable-json", "--max-tokens", "60"), id="json"),
     ],
 )
 def test_run_says_what_infer_says(
