@@ -1,5 +1,6 @@
 """The Python API, on the built-in model."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 import geniex
+from geniex.chat.tools import ToolCallPart
 from tests.terminal import environment
 
 QUESTION = "What is the capital of France?"
@@ -53,9 +55,44 @@ def test_a_stop_may_be_one_text(model: geniex.Model) -> None:
     assert "".join(model.stream(QUESTION, temperature=0, stop="Fr")) == "The capital of "
 
 
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"enum": ["Paris", "Rome"]}},
+            "required": ["city"],
+        },
+    },
+}
+
+
+def test_a_tool_that_is_required_is_called(model: geniex.Model) -> None:
+    answer = model.chat(QUESTION, temperature=0, tools=[WEATHER], tool_choice="required")
+    assert answer.finish_reason == "tool_calls"
+    (call,) = answer.tool_calls
+    assert call.name == "weather" and call.id
+    assert json.loads(call.text())["city"] in ("Paris", "Rome")
+    pieces = [part for part in answer.parts() if isinstance(part, ToolCallPart)]
+    assert pieces[0].name == "weather"
+    assert "".join(piece.arguments for piece in pieces) == call.text()
+
+
+def test_a_format_is_kept_to(model: geniex.Model) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+    answer = model.chat("What is 2 plus 3?", seed=1, response_format=form, max_tokens=60)
+    assert isinstance(json.loads(str(answer))["n"], int)
+
+
 @pytest.mark.parametrize(
     "options",
     [
+        {"tools": 5},
+        {"tool_choice": "sometimes"},
+        {"tool_choice": "required"},
+        {"response_format": {"type": "xml"}},
         {"top_p": 7},
         {"top_p": float("nan")},
         {"temperature": -0.1},
