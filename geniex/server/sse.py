@@ -76,10 +76,10 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events. Raises what they raise before the first byte has left."""
         gone = asyncio.create_task(_gone(receive))
-        source = _Source(self._events)
+        source = _Source(self._events, gone)
         begun = False
         try:
-            async for piece in source.pieces(self._ping_every, gone):
+            async for piece in source.pieces(self._ping_every):
                 if not begun:
                     begun = True
                     await self._begin(send)
@@ -110,42 +110,51 @@ class EventStream(Response):
 class _Source:
     """Runs the generator in one task of its own, from its first step to its closing."""
 
-    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
-        self._ready: asyncio.Queue[bytes | None] = asyncio.Queue()
+    def __init__(self, events: AsyncGenerator[bytes, None], gone: "asyncio.Task[None]") -> None:
+        self._ready: list[bytes] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self._gone = gone
         self._task = asyncio.create_task(self._run(events))
+        for task in (self._task, gone):
+            task.add_done_callback(self._wake)
 
     async def _run(self, events: AsyncGenerator[bytes, None]) -> None:
-        try:
-            async with aclosing(events):
-                async for piece in events:
-                    self._ready.put_nowait(piece)
-        finally:
-            self._ready.put_nowait(None)
+        async with aclosing(events):
+            async for piece in events:
+                self._ready.append(piece)
+                self._wake()
 
-    async def pieces(
-        self, ping_every: float, gone: "asyncio.Task[None]"
-    ) -> AsyncGenerator[bytes, None]:
-        """The events, and a ping whenever there was none for long; ends when the client is gone."""
-        getter = asyncio.ensure_future(self._ready.get())
+    def _wake(self, _: object = None) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _news(self, seconds: float) -> None:
+        """Wait until anything happens, but not longer."""
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_later(seconds, self._wake)
         try:
-            while True:
-                done, _ = await asyncio.wait(
-                    {getter, gone}, timeout=ping_every, return_when=asyncio.FIRST_COMPLETED
-                )
-                if gone in done:
-                    return
-                if not done:
-                    yield PING
-                    continue
-                piece = getter.result()
-                if piece is None:
-                    # raises what the generator raised
-                    await self._task
-                    return
-                getter = asyncio.ensure_future(self._ready.get())
-                yield piece
+            await self._waiter
         finally:
-            getter.cancel()
+            timer.cancel()
+            self._waiter = None
+
+    async def pieces(self, ping_every: float) -> AsyncGenerator[bytes, None]:
+        """The events, those that are ready together as one; a ping when there was none for long.
+
+        Ends when the client is gone. Raises what the generator raised.
+        """
+        while not self._gone.done():
+            if self._ready:
+                ready, self._ready = self._ready, []
+                yield b"".join(ready)
+            elif self._task.done():
+                self._task.result()
+                return
+            else:
+                await self._news(ping_every)
+                if not (self._ready or self._task.done() or self._gone.done()):
+                    yield PING
 
     async def close(self) -> None:
         """End the generator, where it still runs, and wait until it has cleaned up."""
