@@ -57,7 +57,8 @@ class Message:
     """One message. `content` is text, or parts in the OpenAI form, or None.
 
     `reasoning` is what the assistant thought before it said `content`. `name` and `tool_call_id`
-    belong to the answers of tools.
+    belong to the answers of tools. `results` are (tool, answer) between its calls and its content,
+    for templates that want them in the assistant's own message.
     """
 
     role: str
@@ -66,6 +67,7 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     name: str | None = None
     tool_call_id: str | None = None
+    results: tuple[tuple[str, str], ...] = ()
 
     @property
     def text(self) -> str:
@@ -156,6 +158,7 @@ def template_form(
 
     `content_parts` gives the content as a list of one text part. Tool-call arguments are objects,
     or JSON text with `arguments_text`. Reasoning is given under each name that templates use.
+    Answers of tools in `results` that are JSON objects are given as objects.
     """
     text = message.text
     form: dict[str, object] = {
@@ -175,6 +178,11 @@ def template_form(
                 },
             }
             for call in message.tool_calls
+        ]
+    if message.results:
+        form["tool_responses"] = [
+            {"name": name, "response": ToolCall(name, result).parsed()}
+            for name, result in message.results
         ]
     if message.name is not None:
         form["name"] = message.name

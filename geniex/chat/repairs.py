@@ -20,10 +20,14 @@ Messages: TypeAlias = tuple[Message, ...]
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A rewriting, and what to tell the user when it was needed."""
+    """A rewriting, and what to tell the user when it was needed.
+
+    `about` is what the refusal must speak of, in small letters, for this to be worth trying.
+    """
 
     rewrite: Callable[[Messages], Messages]
     note: str
+    about: str = ""
 
 
 def merge_neighbours(messages: Messages) -> Messages:
@@ -96,7 +100,9 @@ NO_SYSTEM_ROLE = Repair(
 )
 
 REPAIRS: Sequence[Repair] = (
-    Repair(short_call_ids, "the ids of tool calls were shortened for this template"),
+    Repair(
+        short_call_ids, "the ids of tool calls were shortened for this template", "tool call id"
+    ),
     Repair(merge_neighbours, "consecutive messages of one role were joined for this template"),
     SYSTEM_FIRST,
     Repair(open_with_user, "an empty user message was put first for this template"),

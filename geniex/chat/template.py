@@ -4,6 +4,7 @@ BOS: a template that writes the BOS text keeps it in the prompt. The one place t
 one BOS is the runtime's tokenizer, which knows whether the vocabulary wants it and counts tokens.
 """
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +35,7 @@ _RESULT = (
     Message("assistant", None, tool_calls=(ToolCall("look", {"in": _STRAW}, "abcdefgh1"),)),
     Message("tool", _NEEDLE, name="look", tool_call_id="abcdefgh1"),
 )
+_TOOL_ROLE = re.compile(r"""==\s*['"]tool['"]""")
 _OWN_NAMES = frozenset({"messages", "tools", "add_generation_prompt", "bos_token", "eos_token"})
 
 _IGNORED = {
@@ -138,6 +140,11 @@ class ChatTemplate:
         return "tools" in self._names
 
     @property
+    def _joins_results(self) -> bool:
+        """Whether results of tools belong into the message that called them."""
+        return "tool_responses" in self._source and _TOOL_ROLE.search(self._source) is None
+
+    @property
     def stops_thinking(self) -> bool:
         """Whether the template has a switch by which the model does not think."""
         return ask(False, self._names, self._source).note is None
@@ -201,7 +208,9 @@ class ChatTemplate:
         traits = self._traits(job.deadline)
         if not traits.developer_role:
             turns = tuple(replace(m, role="system") if m.role == "developer" else m for m in turns)
-        if not traits.tool_role and any(m.role == "tool" or m.tool_calls for m in turns):
+        if self._joins_results:
+            turns = tool_prompt.results_with_calls(turns)
+        elif not traits.tool_role and any(m.role == "tool" or m.tool_calls for m in turns):
             notes.append(tool_prompt.RESULT_NOTE)
             turns = tool_prompt.calls_as_text(turns)
         if wish.system_flag:
@@ -223,7 +232,7 @@ class ChatTemplate:
             if outcome.kind != "refused":
                 break
             repaired = repair.rewrite(turns)
-            if repaired != turns:
+            if repaired != turns and repair.about in outcome.text.lower():
                 turns = repaired
                 notes.append(repair.note)
                 outcome = self._attempt(turns, job)

@@ -41,6 +41,28 @@ def calls_as_text(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(_as_text(message, names) for message in messages)
 
 
+def results_with_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages with the results of tools in the message that called them.
+
+    So does Gemma 4 have it: calls, results and what is then said are one turn of the model.
+    """
+    names = {call.id: call.name for message in messages for call in message.tool_calls}
+    joined: list[Message] = []
+    for message in messages:
+        before = joined[-1] if joined else None
+        if before is None or before.role != "assistant" or not before.tool_calls:
+            joined.append(message)
+        elif message.role == "tool":
+            name = message.name or names.get(message.tool_call_id or "", "tool")
+            joined[-1] = replace(before, results=(*before.results, (name, message.text)))
+        elif message.role == "assistant" and before.results and not message.tool_calls:
+            said = "\n".join(filter(None, (before.text, message.text)))
+            joined[-1] = replace(before, content=said)
+        else:
+            joined.append(message)
+    return tuple(joined)
+
+
 def _as_text(message: Message, names: Mapping[str, str]) -> Message:
     if message.role == "tool":
         name = message.name or names.get(message.tool_call_id or "")

@@ -9,7 +9,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from geniex.chat.gbnf.rules import Rules
+from geniex.chat.gbnf.rules import Rules, quote
 from geniex.chat.tool_calls.call_object import object_calls, one_or_more, read_call
 from geniex.chat.tool_calls.reader import CallReader, Reading
 
@@ -20,12 +20,16 @@ _ENDS = {"<|tool_call|>": "<|/tool_call|>", "<|START_ACTION|>": "<|END_ACTION|>"
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """`arguments` is what the member with the arguments is called."""
+    """`arguments` is what the member with the arguments is called, `mark` what stands before."""
 
     arguments: str = "arguments"
+    mark: str = ""
     marks: Sequence[str] = (_FENCE, "<|python_tag|>", "<|tool_call|>", "<|START_ACTION|>")
     starts: Sequence[str] = ("{", "[")
-    kept: Sequence[str] = ()
+
+    @property
+    def kept(self) -> Sequence[str]:
+        return (self.mark, _ENDS[self.mark]) if self.mark else ()
 
     def read(self, reader: CallReader, mark: str) -> Reading:
         if mark in self.starts:
@@ -47,6 +51,9 @@ class Bare:
 
     def grammar(self, rules: Rules, arguments: Mapping[str, str], *, several: bool) -> str:
         call = object_calls(rules, arguments, key=self.arguments)
+        if self.mark:
+            listed = one_or_more(call, ", ", several=several)
+            return f"{quote(self.mark + '[')} {listed} {quote(']' + _ENDS[self.mark])}"
         # the template of Llama 3 takes one call in a message
         return one_or_more(call, "\n", several=several and self.arguments == "arguments")
 

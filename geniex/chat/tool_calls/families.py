@@ -24,6 +24,8 @@ def family_of(source: str | None) -> Family:
         return GptOss()
     if "<tool_call>" in text:
         return Tagged()
+    if "<|tool_call|>" in text:
+        return Bare(mark="<|tool_call|>")
     if "<|python_tag|>" in text or "ipython" in text:
         return Bare(arguments="parameters")
     return Bare()

@@ -43,6 +43,7 @@ TOOLS = (WEATHER, NOW)
 FAMILY_NAMES = {
     "hermes": Tagged(),
     "json": Bare(),
+    "phi": Bare(mark="<|tool_call|>"),
     "llama": Bare(arguments="parameters"),
     "mistral": Mistral(),
     "mistral new": Mistral(one_by_one=True),
@@ -195,6 +196,7 @@ def test_a_strict_tool_or_a_form_is_refused_instead() -> None:
         ("[TOOL_CALLS]x[ARGS]", Mistral(one_by_one=True)),
         ("<|tool_call>call:", Gemma()),
         ("<|channel|>commentary", GptOss()),
+        ("<|tool_call|>", Bare(mark="<|tool_call|>")),
         ("Environment: ipython", Bare(arguments="parameters")),
     ],
 )

@@ -72,6 +72,34 @@ def test_what_is_no_message_is_refused_by_name(data: dict[str, object], field: s
         Message.from_dict(data)
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        pytest.param(
+            {"content": None, "refusal": "No."}, Message("assistant", "No."), id="refusal"
+        ),
+        pytest.param(
+            {"content": None, "function_call": {"name": "f", "arguments": "{}"}},
+            Message("assistant", None, tool_calls=(ToolCall("f", "{}"),)),
+            id="function_call",
+        ),
+        pytest.param(
+            {"content": "x", "tool_calls": None, "refusal": None, "function_call": None},
+            Message("assistant", "x"),
+            id="null is absent",
+        ),
+    ],
+)
+def test_what_assistants_say_in_other_ways(data: dict[str, object], message: Message) -> None:
+    assert Message.from_dict({"role": "assistant", **data}) == message
+
+
+@pytest.mark.parametrize("role", ["system", "developer", "user", "assistant", "tool"])
+def test_every_role_may_speak_in_parts(role: str) -> None:
+    content = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    assert Message.from_dict({"role": role, "content": content}).text == "a\nb"
+
+
 def test_the_openai_form_goes_round() -> None:
     data = {
         "role": "assistant",

@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import re
 import subprocess
 import sys
 
@@ -180,6 +181,26 @@ def test_tools_are_told_where_the_template_knows_none(named: Named, name: str | 
     assert '{"name": "add", "arguments": {"a": "<b> é"}}' in rendered.text
     assert "Result of add:\n3" in rendered.text
     assert tool_prompt.NOTE in rendered.notes
+
+
+def test_results_are_joined_to_their_calls(named: Named) -> None:
+    other = Message("tool", '{"b": 2}', tool_call_id="c1")
+    rendered = named("joined-results").render([USER, CALL, RESULT, other], tools=[TOOL])
+    told = (
+        "<|turn>system\n<|tool>add<tool|><turn|>\n<|turn>user\nhi<turn|>\n"
+        '<|turn>model\n<|tool_call>call:add{"a": "<b> é"}<tool_call|>'
+        '<|tool_response>add"3"<tool_response|><|tool_response>add{"b": 2}<tool_response|>'
+    )
+    assert (rendered.text, rendered.notes) == (told, ())
+    rendered = named("joined-results").render([USER, CALL, RESULT, other, ANSWER], tools=[TOOL])
+    assert rendered.text == f"{told}yo<turn|>\n"
+
+
+def test_ids_are_shortened_where_the_template_insists(named: Named) -> None:
+    rendered = named("short-ids").render([USER, CALL, RESULT])
+    found = re.search(r"\[TOOL_CALLS\](\w{9}) .*\[TOOL_RESULTS\](\w{9}) 3$", rendered.text)
+    assert found and found[1] == found[2]
+    assert rendered.notes == ("the ids of tool calls were shortened for this template",)
 
 
 def test_tools_without_a_system_prompt_make_one(named: Named) -> None:
