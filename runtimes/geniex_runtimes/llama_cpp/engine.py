@@ -1,8 +1,8 @@
 """The engine: one thread that owns a context and serves every request from it, turn by turn.
 
-Each turn evaluates one batch: the last token of every slot that is answering, and prompt chunks of
-the slots that are prefilling. Requests join and leave between turns (continuous batching, as in
-Orca, Yu et al., OSDI 2022).
+Each turn evaluates the last token of every slot that is answering, together, and then a prompt
+chunk of the slot that has waited longest. Requests join and leave between turns (continuous
+batching, as in Orca, Yu et al., OSDI 2022).
 """
 
 import logging
@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from geniex_catalogue.errors import GenerationError
@@ -18,6 +18,7 @@ from geniex_runtimes.contract import FinishReason
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import (
     BATCH_ROWS,
+    CPU_ROWS,
     AbortedError,
     Context,
 )
@@ -32,8 +33,10 @@ log = logging.getLogger("geniex.llama_cpp.engine")
 
 _Ending: TypeAlias = tuple[FinishReason, str]
 
-# prompt rows per turn while others are answering: bounds the pause in their streams
-SHARED_PREFILL_ROWS = 128
+# prompt rows per turn, while others are answering (bounds the pause in their streams) and else.
+# Whole multiples of what a CPU evaluates at once: where a prompt is cut must not show either
+SHARED_PREFILL_ROWS = 2 * CPU_ROWS
+PREFILL_ROWS = BATCH_ROWS // CPU_ROWS * CPU_ROWS
 
 
 class Engine:
@@ -46,8 +49,13 @@ class Engine:
         context: Context,
         governor: Governor | None,
         speculator: Speculator | None = None,
+        most_rows: int = BATCH_ROWS,
     ) -> None:
-        """Start the thread. Without a `governor` the number of CPU threads stays as it is."""
+        """Start the thread. Without a `governor` the number of CPU threads stays as it is.
+
+        Answers are evaluated together up to `most_rows` rows, drafts included.
+        """
+        self._most_rows = most_rows
         self._speculator = speculator
         self._replays: list[tuple[Slot, int]] = []
         self._governor = governor
@@ -181,7 +189,11 @@ class Engine:
         return shared if self._context.keep(slot.index, shared) else 0
 
     def _turn(self) -> None:
-        """Build one batch, evaluate it, and give every slot with logits its next token."""
+        """Give every slot that answers its next tokens, and one slot's prompt its next chunk.
+
+        They are evaluated apart, and no more answers together than round alike: which neighbours a
+        slot has, and what they do, never shows in its numbers.
+        """
         if self._governor is not None and self._governor.look():
             self._use_threads(self._governor.threads)
         answering = self._answering()
@@ -190,19 +202,29 @@ class Engine:
             if self._context.needs_saving:
                 for slot in answering:
                     slot.saved = self._context.save(slot.index) if slot.draft else b""
-        outputs = self._fill(answering)
+        for group in self._groups(answering):
+            if not self._evaluate(self._fill_answers(group)):
+                return
+        waiting = [slot for slot in self._slots if slot.prefilling]
+        if waiting:
+            first = min(waiting, key=_started)
+            self._evaluate(self._fill_prompt(first, shared=bool(answering)))
+
+    def _evaluate(self, outputs: list[tuple[Slot, int]]) -> bool:
+        """Evaluate the batch, and give the slots with logits their next tokens; False: stopped."""
         try:
             self._context.decode(self._batch)
         except AbortedError:
             self._recover()
-            return
+            return False
         except GenerationError as exc:
-            for slot in self._slots:
+            for rows in self._rows:
+                slot = self._slots[rows.slot]
                 if slot.task is not None:
                     slot.task.fail(exc)
                     self._free(slot)
             self._recover()
-            return
+            return False
         if self._speculator is not None:
             self._speculator.process(self._rows)
         for rows in self._rows:
@@ -215,45 +237,58 @@ class Engine:
             rank = following
         if self._replays:
             self._replay()
+        return True
 
     def _answering(self) -> list[Slot]:
         return [slot for slot in self._slots if slot.task is not None and not slot.prefilling]
+
+    def _groups(self, answering: list[Slot]) -> Iterator[list[Slot]]:
+        """The slots that are evaluated together: as many as have no more rows than may be."""
+        group: list[Slot] = []
+        rows = 0
+        for slot in answering:
+            count = 1 + len(slot.draft)
+            if group and rows + count > self._most_rows:
+                yield group
+                group, rows = [], 0
+            group.append(slot)
+            rows += count
+        if group:
+            yield group
 
     def _use_threads(self, threads: int) -> None:
         self._context.use_threads(threads)
         if self._speculator is not None:
             self._speculator.use_threads(threads)
 
-    def _fill(self, answering: Sequence[Slot]) -> list[tuple[Slot, int]]:
-        """Put this turn's rows into the batch; return the slots that get logits, with their row.
+    def _fill_answers(self, group: Sequence[Slot]) -> list[tuple[Slot, int]]:
+        """Fill the batch with the last tokens of slots and their drafts; all rows give logits.
 
-        A slot that answers gets them for its draft too, in the rows behind.
+        Return the slots, with the first row of each.
         """
         batch = self._batch
         batch.clear()
         self._rows: list[Rows] = []
         outputs: list[tuple[Slot, int]] = []
-        for slot in answering:
+        for slot in group:
             tokens = [slot.last, *slot.draft]
             row = batch.add(slot.index, len(slot.tokens), tokens, all_logits=True)
             self._rows.append(Rows(slot.index, row, len(slot.tokens), tokens))
             outputs.append((slot, row))
-        if len(answering) == sum(slot.task is not None for slot in self._slots):
-            return outputs
-        budget = min(batch.room, SHARED_PREFILL_ROWS) if outputs else batch.room
-        for slot in self._slots:
-            if slot.task is None or not slot.prefilling or budget == 0:
-                continue
-            start = len(slot.tokens)
-            chunk = slot.task.prompt[start : start + budget]
-            first = batch.add(slot.index, start, chunk, all_logits=False)
-            budget -= len(chunk)
-            self._rows.append(Rows(slot.index, first, start, chunk))
-            if start + len(chunk) == len(slot.task.prompt):
-                last = first + len(chunk) - 1
-                batch.want_logits(last)
-                outputs.append((slot, last))
         return outputs
+
+    def _fill_prompt(self, slot: Slot, *, shared: bool) -> list[tuple[Slot, int]]:
+        """Fill the batch with a slot's next prompt chunk; return the slot at its prompt's end."""
+        prompt = slot.task.prompt if slot.task is not None else []
+        start = len(slot.tokens)
+        chunk = prompt[start : start + (SHARED_PREFILL_ROWS if shared else PREFILL_ROWS)]
+        self._batch.clear()
+        self._batch.add(slot.index, start, chunk, all_logits=False)
+        self._rows = [Rows(slot.index, 0, start, chunk)]
+        if start + len(chunk) < len(prompt):
+            return []
+        self._batch.want_logits(len(chunk) - 1)
+        return [(slot, len(chunk) - 1)]
 
     def _recover(self) -> None:
         """After a failed or stopped decode: drop the cells of rows that did not count."""
@@ -359,3 +394,7 @@ class Engine:
 def _agrees(draft: Sequence[int], place: int, token: int) -> bool:
     """Whether the token that was drawn is the one drafted for this place: the accept rule."""
     return place < len(draft) and draft[place] == token
+
+
+def _started(slot: Slot) -> float:
+    return slot.task.started if slot.task is not None else 0.0

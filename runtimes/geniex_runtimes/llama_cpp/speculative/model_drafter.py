@@ -41,8 +41,7 @@ class _Track:
 
     Positions below `held` have draft cells. `tokens` are those behind, and row i of `hidden` is the
     target's state before `tokens[i]`; they are caught up with the next draft. `pending` is the
-    target's state at its last token; where the draft has no cells of its own, that is row `row` of
-    the target's last batch, and only looked up when it is needed.
+    target's state at its last token; it is all that a draft without cells of its own needs.
     """
 
     def __init__(self, width: int) -> None:
@@ -53,7 +52,6 @@ class _Track:
         self.held = 0
         self.tokens: list[int] = []
         self.rows = 0  # address of the states of the rows just verified
-        self.row = 0
         self.missed = False  # the target went on without being followed
 
     def _grow(self, buffer: Floats) -> None:
@@ -167,10 +165,6 @@ class ModelDrafter:
 
     def process(self, rows: Sequence[Rows]) -> None:
         """Remember the target's states of the rows that it has just evaluated."""
-        if self._mode == "shared":
-            for one in rows:
-                self._tracks[one.slot].row = one.first + len(one.tokens) - 1
-            return
         if self._paused:
             return
         base = self._target_states() if self._width else 0
@@ -181,7 +175,10 @@ class ModelDrafter:
                 self._context.keep(one.slot, 0)
                 track.restart(one.start + 1)
             track.rows = base + one.first * self._width * 4
-            track.add(one.start, one.tokens)
+            if self._mode == "shared":
+                track.remember(len(one.tokens) - 1)
+            else:
+                track.add(one.start, one.tokens)
 
     def _target_states(self) -> int:
         """The address of the states of the target's last batch, a row each."""
@@ -197,10 +194,9 @@ class ModelDrafter:
     def accept(self, slot: int, verified: Rows, accepted: int) -> None:
         """Keep the states of what the target has accepted."""
         track = self._tracks[slot]
-        if self._mode == "shared":
-            track.row = verified.first + accepted
-            return
         track.remember(accepted)
+        if self._mode == "shared":
+            return
         end = verified.start + 1 + accepted
         if track.held > end:
             self._context.keep(slot, end)
@@ -234,17 +230,12 @@ class ModelDrafter:
         batch = self._batch
         batch.clear()
         live: list[tuple[int, int]] = []
-        base = self._target_states() if self._mode == "shared" else 0
         for index, ask in enumerate(asks):
             track = self._tracks[ask.slot]
-            if base:
-                state = base + track.row * self._width * 4
-            else:
-                state = track.pending_address
             self._add_missed(ask.slot)
             track.advance(len(track.tokens))
             row = batch.add(ask.slot, len(ask.tokens), (ask.last,), all_logits=True)
-            batch.set_state(row, state)
+            batch.set_state(row, track.pending_address)
             live.append((index, row))
         return live
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from geniex_runtimes.llama_cpp.context import Context
 from geniex_runtimes.llama_cpp.slot import Slot, Task
 from geniex_runtimes.llama_cpp.speculative.controller import Controller
+from geniex_runtimes.llama_cpp.speculative.costs import MOST_ROWS
 from geniex_runtimes.llama_cpp.speculative.drafter import Ask, Drafter, Rows
 
 log = logging.getLogger("geniex.llama_cpp.speculation")
@@ -27,7 +28,7 @@ class Speculator:
         self._controller = controller
         self._context = context
         self._rows: Sequence[Rows] = ()
-        self._rows_before = 0
+        self._passes = self._turn_rows = self._rows_before = 0
         # (slot, proposed, accepted) of the last step, told once it is known how long it took
         self._reports: list[tuple[int, int, int]] = []
         self._started = 0.0
@@ -65,7 +66,7 @@ class Speculator:
             self._wake()
         started = time.perf_counter()
         self._report(started - self._started)
-        self._started = started
+        self._started, self._turn_rows, self._passes = started, 0, 0
         if self._controller.quick:
             self._look()
         asking: list[tuple[Slot, int]] = []
@@ -120,6 +121,8 @@ class Speculator:
             return
         self._drafter.process(rows)
         self._rows = rows
+        self._passes += 1
+        self._turn_rows += sum(len(one.tokens) for one in rows)
         self._verify_seconds = time.perf_counter() - self._drafted
 
     def settle(self, slot: Slot, task: Task, accepted: int) -> None:
@@ -140,7 +143,8 @@ class Speculator:
         if not self._reports:
             self._rows_before = 0
             return
-        rows = sum(len(one.tokens) for one in self._rows)
+        # of several evaluations in a turn nobody knows which took how long
+        rows = self._turn_rows if self._passes == 1 else MOST_ROWS + 1
         steady, self._rows_before = rows == self._rows_before, rows
         for slot, proposed, accepted in self._reports:
             self._controller.record(
