@@ -255,7 +255,7 @@ def load_model(
     """
     machine, plan = planned or plan_model(resolved, settings)
     if speculation.draft is not None:
-        plan = dispatcher.with_draft(plan, speculation.draft)
+        plan = dispatcher.with_draft(plan, resolved, speculation.draft, wish_of(settings))
     threads, note = _threads(settings.threads, machine)
     plan = replace(plan, notes=(*plan.notes, *note))
     options = LoadOptions(

@@ -118,13 +118,22 @@ def require_embedding(name: str, header: GGUFHeader) -> None:
         raise NoRuntimeError(name, [_NOT_FOR_CHAT[header.role]])
 
 
-def with_draft(plan: Plan, draft: ResolvedModel) -> Plan:
-    """The plan with the memory of a draft beside the model, and a note where it gets too much."""
-    needed = plan.needed_memory + memory.need(draft, plan.context_length).total
-    notes = plan.notes
-    if needed > plan.available_memory > 0 and plan.needed_memory <= plan.available_memory:
-        notes = (*notes, _tight(needed, plan.available_memory, " with the draft"))
-    return replace(plan, needed_memory=needed, notes=notes)
+def with_draft(plan: Plan, model: ResolvedModel, draft: ResolvedModel, wish: Wish) -> Plan:
+    """The plan with the memory of a draft beside the model.
+
+    A context that was ours to choose is shortened until both fit; a note says where it gets too
+    much all the same.
+    """
+    length, free = plan.context_length, plan.available_memory
+    if wish.context_length is None and free > 0:
+        length = memory.default_context(model, free, draft=draft, most=length)
+    needed = memory.need(model, length).total + memory.need(draft, length).total
+    reasons, notes = plan.reasons, plan.notes
+    if length != plan.context_length:
+        reasons = (*reasons, f"with the draft, {length} tokens are what fits the free memory")
+    if needed > free > 0 and plan.needed_memory <= free:
+        notes = (*notes, _tight(needed, free, " with the draft"))
+    return replace(plan, context_length=length, needed_memory=needed, reasons=reasons, notes=notes)
 
 
 def _tight(needed: int, free: int, what: str = "") -> str:

@@ -54,14 +54,25 @@ def longest(model: ResolvedModel) -> int | None:
     return model.header.context_length if model.header is not None else None
 
 
-def default_context(model: ResolvedModel, free: int) -> int:
+def default_context(
+    model: ResolvedModel,
+    free: int,
+    *,
+    draft: ResolvedModel | None = None,
+    most: int = DEFAULT_CONTEXT,
+) -> int:
     """The context to use when none was asked for, in tokens.
 
-    The shortest of: what the model was trained for, DEFAULT_CONTEXT, what fits into `free` bytes;
-    but not below LEAST_CONTEXT (or the trained length) for want of memory.
+    The shortest of: what the model was trained for, `most`, what fits into `free` bytes, with a
+    draft beside it; but not below LEAST_CONTEXT (or the trained length) for want of memory.
     """
-    context = min(longest(model) or DEFAULT_CONTEXT, DEFAULT_CONTEXT)
-    while context // 2 >= LEAST_CONTEXT and need(model, context).total > free:
+
+    def total(length: int) -> int:
+        beside = need(draft, length).total if draft is not None else 0
+        return need(model, length).total + beside
+
+    context = min(longest(model) or most, most)
+    while context // 2 >= LEAST_CONTEXT and total(context) > free:
         context //= 2
     return context
 

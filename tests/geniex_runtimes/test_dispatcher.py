@@ -323,11 +323,24 @@ def test_a_context_that_would_fit_is_the_hint() -> None:
 
 def test_a_draft_takes_memory_too() -> None:
     alone = _plan(model(GB), PLAIN)
-    small = dispatcher.with_draft(alone, model(GB // 2))
+    small = dispatcher.with_draft(alone, model(GB), model(GB // 2), Wish())
     draft = memory.need(model(GB // 2), alone.context_length)
     assert small.needed_memory == alone.needed_memory + draft.total and small.notes == ()
-    large = dispatcher.with_draft(alone, model(64 * GB))
+    assert small.context_length == alone.context_length
+    large = dispatcher.with_draft(alone, model(GB), model(64 * GB), Wish())
     assert len(large.notes) == 1 and "with the draft" in large.notes[0]
+
+
+def test_a_context_is_shortened_for_a_draft_unless_it_was_asked_for() -> None:
+    target, draft = model(GB), model(GB // 2)
+    alone = _plan(target, PLAIN)
+    both = memory.need(target, 4096).total + memory.need(draft, 4096).total
+    tight = replace(alone, available_memory=both)
+    shorter = dispatcher.with_draft(tight, target, draft, Wish())
+    assert (shorter.context_length, shorter.needed_memory) == (4096, both)
+    assert "4096" in shorter.reasons[-1] and shorter.notes == ()
+    kept = dispatcher.with_draft(tight, target, draft, Wish(context_length=8192))
+    assert kept.context_length == alone.context_length == 8192 and len(kept.notes) == 1
 
 
 def test_every_better_unit_is_refused_by_name() -> None:
