@@ -201,19 +201,24 @@ class EmbeddingsObject(BaseModel):
     usage: EmbeddingUsage
 
 
+# an item is one event, as OpenAPI 3.2 describes a sequence and FastAPI its own streams
+EVENT_STREAM: dict[str, Any] = {
+    "text/event-stream": {
+        "itemSchema": {
+            "description": "With `stream: true`: server-sent events, whose data is JSON.",
+            "type": "object",
+            "required": ["data"],
+            "properties": {"data": {"type": "string"}, "event": {"type": "string"}},
+        }
+    }
+}
+
+
 def answers_with(
     model: type[BaseModel], *, streams: bool = True
 ) -> dict[int | str, dict[str, Any]]:
     """The entry of a route's good answer in the OpenAPI document."""
     entry: dict[str, Any] = {"model": model, "description": "The answer"}
     if streams:
-        entry["content"] = {
-            "text/event-stream": {
-                "schema": {
-                    "type": "string",
-                    "description": "With `stream: true`: chunks as server-sent events, then "
-                    "`data: [DONE]`.",
-                }
-            }
-        }
+        entry["content"] = EVENT_STREAM
     return {200: entry}

@@ -6,9 +6,8 @@ from starlette.responses import Response
 from geniex.server.responses.objects import ResponseObject
 from geniex.server.responses.protocol import ResponsesRequest
 from geniex.server.responses.serving import respond
+from geniex.server.schema import answers_with
 from geniex.server.state import ServerState
-
-_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
 def router(state: ServerState) -> APIRouter:
@@ -29,7 +28,7 @@ def router(state: ServerState) -> APIRouter:
         methods=["POST"],
         response_model=None,
         summary="Create a response",
-        responses={200: {"model": ResponseObject, "content": _STREAM}},
+        responses=answers_with(ResponseObject),
     )
     routes.add_api_route(
         "/responses", create, methods=["POST"], response_model=None, include_in_schema=False
