@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jsonschema
@@ -238,3 +239,23 @@ def test_a_completion_goes_on_from_text_and_from_tokens(client: TestClient) -> N
         for fields in ({}, MTP)
     ]
     assert {answer["choices"][0]["text"] for answer in answers} == {" Paris."}
+
+
+def test_answers_side_by_side_are_those_given_alone(client: TestClient) -> None:
+    questions = (
+        "What is the capital of France?",
+        "What is the capital of Italy?",
+        "What is speculative decoding?",
+        "Hello!",
+        "Thank you.",
+        "Tell me a story.",
+    )
+    alone = [said(ask(client, text=text)) for text in questions]
+    modes: list[dict[str, Any]] = [{}, MTP]
+    with ThreadPoolExecutor(len(questions)) as threads:
+        for mode in modes:
+
+            def streamed(text: str, fields: dict[str, Any] = mode) -> str:
+                return told(stream(client, text=text, **fields))
+
+            assert [*threads.map(streamed, questions)] == alone
