@@ -179,9 +179,14 @@ def _run(
                 f"whoever reaches {address.host} may use the models; `--api-key` asks for a key"
             )
 
+    def draining(active: int) -> None:
+        running = "1 answer still runs" if active == 1 else f"{active} answers still run"
+        output.tell(f"Ending: {running}, for {options.grace:g} s at most; again ends at once")
+
+    app = build_app(state)
     try:
         return lifecycle.serve(
-            build_app(state), state, sockets, listening, keyfile=tls[0], certfile=tls[1]
+            app, state, sockets, listening, draining, keyfile=tls[0], certfile=tls[1]
         )
     finally:
         # for what did not begin; after an orderly end both are closed

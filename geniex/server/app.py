@@ -41,7 +41,7 @@ def build_app(state: ServerState) -> FastAPI:
         middleware=[
             Middleware(Envelope, state=state),
             *([Middleware(cross_origin, origins=origins)] if origins else []),
-            Middleware(Guard),
+            Middleware(Guard, state=state),
             Middleware(Gate, state=state),
             Middleware(BodyLimit, most=state.options.max_body),
         ],

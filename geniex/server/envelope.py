@@ -6,6 +6,7 @@ are typed in all these ways. HEAD is answered as GET, without the body.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from geniex.server import request_id
 from geniex.server.handlers import answer
+from geniex_catalogue.errors import ServerBusyError
 
 if TYPE_CHECKING:
     from geniex.server.state import ServerState
@@ -52,11 +54,9 @@ class Envelope:
                 MutableHeaders(scope=message)[request_id.HEADER] = name
             await send(message)
 
-        self._state.active += 1
         try:
             await self._app(inner, receive, named)
         finally:
-            self._state.active -= 1
             seconds = time.monotonic() - started
             # quoted, as it came: a path may hold line breaks
             path = quote(scope["path"], safe="/:")
@@ -68,8 +68,9 @@ class Envelope:
 class Guard:
     """The last resort: what nobody foresaw is logged, and answered without a trace."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, state: ServerState) -> None:
         self._app = app
+        self._state = state
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, and answer what is raised where no answer has begun."""
@@ -84,6 +85,12 @@ class Guard:
             await self._app(scope, receive, noted)
         except ClientDisconnect:
             return
+        except asyncio.CancelledError:
+            if not self._state.draining:
+                raise
+            # the last of the grace time is over: there is nothing more to unwind
+            if scope["type"] == "http" and not begun:
+                await answer(ServerBusyError("the server has ended"))(scope, receive, send)
         except Exception as exc:
             response = answer(exc)  # and the log has it
             if scope["type"] == "http" and not begun:

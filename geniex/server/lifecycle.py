@@ -36,7 +36,7 @@ ENDED, INTERRUPTED = 0, 130
 
 _log = logging.getLogger("geniex.server")
 _KEEP_CONNECTION = 75  # seconds: longer than clients keep theirs, or both ends race
-_LAST_WORDS = 1  # second for what is cut off to close, after the grace time
+_LAST_WORDS = 1  # second for what is cut off to say so, after the grace time
 
 
 def lifespan(state: ServerState) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
@@ -81,13 +81,15 @@ def serve(
     state: ServerState,
     sockets: list[socket.socket],
     on_listening: Callable[[], None],
+    on_draining: Callable[[int], None],
     *,
     keyfile: Path | None = None,
     certfile: Path | None = None,
 ) -> int:
     """Serve until a signal ends it; the answer is the exit code.
 
-    `on_listening` is called once the sockets answer. Raises UsageError for unusable TLS files.
+    `on_listening` is called once the sockets answer, `on_draining` at the first signal with the
+    number of answers that still run, if there are any. Raises UsageError for unusable TLS files.
     """
     config = uvicorn.Config(
         app,
@@ -110,7 +112,7 @@ def serve(
             f"TLS cannot be set up with {files}: {exc.strerror or exc}",
             hint="give a certificate and its key as PEM files",
         ) from exc
-    server = _Server(config, state, on_listening)
+    server = _Server(config, state, on_listening, on_draining)
     server.run(sockets)
     return server.code
 
@@ -119,12 +121,19 @@ class _Server(uvicorn.Server):
     """uvicorn's server, which drains before it stops listening."""
 
     def __init__(
-        self, config: uvicorn.Config, state: ServerState, on_listening: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        state: ServerState,
+        on_listening: Callable[[], None],
+        on_draining: Callable[[int], None],
     ) -> None:
         super().__init__(config)
         self.code = ENDED
         self._state = state
         self._on_listening = on_listening
+        self._on_draining = on_draining
+        self._told = False
+        self._given_up = False
         self._deadline = 0.0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -136,11 +145,25 @@ class _Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Whether to stop listening now; called ten times a second."""
         if self._state.draining:
-            over = time.monotonic() >= self._deadline
-            if over and self._state.active:
-                _log.warning("%d answers are cut off", self._state.active)
-            self.should_exit = self.should_exit or over or not self._state.active
+            self.should_exit = self.should_exit or self._drained()
         return await super().on_tick(counter)
+
+    def _drained(self) -> bool:
+        """Whether no answer runs any more, or has been given up in vain."""
+        active, now = self._state.active, time.monotonic()
+        if not active:
+            return True
+        if not self._told:
+            self._told = True
+            self._on_draining(active)
+        if now < self._deadline:
+            return False
+        if not self._given_up:
+            self._given_up = True
+            _log.warning("cut off, as their time is over: %d", active)
+            # ends generations and loads, and whoever waits for them gets to know
+            threading.Thread(target=self._state.pool.close, daemon=True).start()
+        return now >= self._deadline + _LAST_WORDS
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drain at the first signal, end at once at the second."""

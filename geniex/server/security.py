@@ -40,7 +40,10 @@ def cross_origin(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
 
 
 class Gate:
-    """Lets requests in: with the right key, and until the server drains."""
+    """Lets requests in, with the right key and until the server drains, and counts who is inside.
+
+    Who only watches the server is let in to the end and not counted.
+    """
 
     def __init__(self, app: ASGIApp, state: ServerState) -> None:
         self._app = app
@@ -54,7 +57,12 @@ class Gate:
                 response.headers["www-authenticate"] = "Bearer"
             await response(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        inside = scope["type"] == "http" and scope["path"] not in _TO_THE_END
+        self._state.active += inside
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._state.active -= inside
 
     def _refusal(self, scope: Scope) -> RequestError | ServerBusyError | None:
         path: str = scope["path"]
