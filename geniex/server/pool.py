@@ -36,6 +36,7 @@ __all__ = ["UNSET", "Lease", "ModelWish", "Pool", "PoolOptions", "Purpose", "Res
 log = logging.getLogger("geniex.server.pool")
 
 _LOOK = 0.1  # seconds between two looks whether who waits for a load is still there
+_LONGEST_SLEEP = 3600.0  # seconds between two looks of the sweeper
 _RETRY = (1.0, 60.0)  # seconds
 
 
@@ -391,4 +392,7 @@ class Pool:
             if (at := one.expires_at) is not None
             and (one.retiring or eviction.may_go(one, self._sets))
         ]
-        return max(0.0, min(ends) - time.monotonic()) if ends else None
+        if not ends:
+            return None
+        # no lock can be waited for as long as a client may say
+        return min(max(0.0, min(ends) - time.monotonic()), _LONGEST_SLEEP)

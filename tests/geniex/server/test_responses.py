@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 
+from geniex.server.residents import Resident
 from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.fake import Script
 from tests.geniex.server.clients.strict import strictly
-from tests.geniex.server.door import HELLO, Door, Runtime, opened
+from tests.geniex.server.door import HELLO, Door, Runtime, opened, wait_for
 
 THINKS = Script(("<think>", "Let me ", "see.", "</think>", "\n\n", "It is ", "18."))
 WEATHER = {
@@ -70,6 +71,11 @@ class Judge:
     def refused(self, **fields: Any) -> dict[str, Any]:
         """The error of a request that is to be refused."""
         return self._door.refused(**fields)
+
+    @property
+    def residents(self) -> list[Resident]:
+        """What the server has in memory."""
+        return self._door.state.pool.residents()
 
     @property
     def prompt(self) -> str:
@@ -382,3 +388,9 @@ def test_what_cannot_be_honoured_is_refused_by_name(
     error = door.refused(**fields)
     assert error["param"] == param
     assert error["type"] == "invalid_request_error"
+
+
+def test_a_model_that_may_stay_for_ages_goes_when_another_request_says_so(door: Judge) -> None:
+    assert door.ask(keep_alive=1e300).output_text == HELLO
+    assert door.ask(keep_alive=0).output_text == HELLO
+    wait_for(lambda: not door.residents)
