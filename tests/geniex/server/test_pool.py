@@ -90,6 +90,7 @@ def test_spellings_of_one_thing_are_one_model(
         ModelWish("geniex/tiny-chat", ngl=0),
         ModelWish("geniex/tiny-chat", compute="CPU"),
         ModelWish("geniex/tiny-chat", speculation=read_wish("none", draft_tokens=5)),
+        ModelWish("geniex/tiny-chat", speculation=read_wish("none", "org/not-here")),
     ]
     found = {id(pool.acquire(wish).model) for wish in wishes}
     assert len(found) == len(loads.opened) == len(pool.residents()) == 1

@@ -181,6 +181,28 @@ def test_a_context_that_was_left_to_us_is_what_fits_all_slots(
             pool.acquire(ModelWish(str(models["b"]), nctx=whole.context_length))
 
 
+def test_a_context_that_was_left_to_us_leaves_room_for_who_is_busy(
+    tmp_path: Path, loads: Loads, models: Models
+) -> None:
+    with pool_of(tmp_path, Loads(), slots=8) as pool:
+        pool.acquire(ModelWish(str(models["a"])))
+        (whole,) = pool.residents()
+    with pool_of(tmp_path, loads, slots=8, memory_budget=whole.bytes * 7 // 4) as pool:
+        pool.acquire(ModelWish(str(models["a"])))
+        pool.acquire(ModelWish(str(models["b"])))
+        lengths = [one.context_length for one in pool.residents()]
+        assert lengths == [whole.context_length, whole.context_length // 2]
+
+
+def test_every_slot_counts(tmp_path: Path, loads: Loads, models: Models) -> None:
+    sizes = []
+    for slots in (1, 5, 9):
+        with pool_of(tmp_path, Loads(), slots=slots) as pool:
+            use(pool, models, "a")
+            sizes.append(pool.residents()[0].bytes)
+    assert sizes[2] - sizes[1] == sizes[1] - sizes[0] > 0
+
+
 def test_without_a_limit_the_machine_sets_it(
     tmp_path: Path, loads: Loads, models: Models, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,7 +313,7 @@ def test_many_requests_at_random_leave_nothing_behind(
 
     def client(seed: int) -> None:
         dice = random.Random(seed)
-        for _ in range(25):
+        for _ in range(12):
             gone = threading.Event() if dice.random() < 0.3 else None
             if gone is not None:
                 threading.Timer(dice.random() * 0.02, gone.set).start()
