@@ -55,7 +55,7 @@ class RequestFields(BaseModel):
         None, description="cpu, gpu, npu, hybrid, or device names with commas."
     )
     keep_alive: float | None = Field(
-        None, description="Seconds that the model stays once idle; negative: for ever."
+        None, le=1e9, description="Seconds that the model stays once idle; negative: for ever."
     )
 
     def wish(self, state: ServerState, purpose: Purpose = "text") -> ModelWish:

@@ -58,6 +58,7 @@ from tests.geniex.server.door import GREETING, HELLO, Door, wait_for
         ({"reasoning_effort": "extreme"}, "reasoning_effort"),
         ({"grammar_string": "root ::= x", "grammar_path": "x"}, "grammar_path"),
         ({"nctx": -5}, "nctx"),
+        ({"keep_alive": 1e12}, "keep_alive"),
         ({"compute": "warp drive"}, "compute"),
         ({"model": "/etc/hosts"}, "model"),
         ({"model": "file:///etc/hosts"}, "model"),
