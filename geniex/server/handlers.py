@@ -14,7 +14,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from geniex.server.errors import ErrorBody, RequestError, describe, note
-from geniex_catalogue.errors import GenieXError, ModelNotFoundError
+from geniex_catalogue.errors import (
+    GenerationError,
+    GenieXError,
+    LoadError,
+    ModelNotFoundError,
+    ServerBusyError,
+)
 
 if TYPE_CHECKING:
     from geniex.server.state import ServerState
@@ -43,6 +49,9 @@ def install(app: FastAPI, state: ServerState) -> None:
     """Have the app answer all that its routes raise."""
 
     async def ours(request: Request, exc: Exception) -> JSONResponse:
+        if state.draining and isinstance(exc, GenerationError | LoadError):
+            # it was the end that took the model away
+            exc = ServerBusyError("the server has ended this answer, as it ends itself")
         if isinstance(exc, ModelNotFoundError) and not exc.suggestions:
             exc = await run_in_threadpool(_with_suggestions, exc, state)
         return answer(exc)

@@ -71,6 +71,8 @@ def _preload(state: ServerState, gone: threading.Event) -> None:
         except LoadCancelledError:
             return
         except GenieXError as exc:
+            if state.draining:
+                return
             failures.append(f"`{name}` could not be loaded: {exc.message}")
             _log.error("%s", failures[-1])
     state.not_ready = "; ".join(failures) or None

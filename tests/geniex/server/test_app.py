@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from geniex.server.state import ServerState
+from geniex_catalogue.errors import GenerationError
 from tests.geniex.server.conftest import MODEL, Serve
 
 OK, ERRORS = "http://chat.example.org", "http://other.example.org"
@@ -230,6 +231,20 @@ class TestDraining:
         assert served.client.get("/ready").status_code == 503
         assert served.client.get("/health").status_code == 200
         assert served.client.get("/metrics").status_code == 200
+
+    def test_an_answer_that_the_end_takes_away(
+        self, serve: Serve, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        served = serve()
+
+        def ended(*_: object) -> None:
+            served.state.draining = True
+            raise GenerationError("the model has been closed")
+
+        monkeypatch.setattr(served.state.pool, "acquire", ended)
+        response = served.client.post("/tokenize", json={"content": "hi"})
+        assert response.status_code == 503
+        assert "the server has ended" in error_of(response)["message"]
 
     def test_no_request_is_left_counted(self, serve: Serve) -> None:
         served = serve()
