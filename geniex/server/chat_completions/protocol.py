@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from geniex.answering import AnswerOptions
-from geniex.chat.messages import Message
 from geniex.chat.response_format import ResponseFormat
 from geniex.chat.tools import Tool, ToolChoice
 from geniex.server.fields import ChatExtras
@@ -89,16 +88,6 @@ class ChatRequest(ChatExtras):
         check_stream(self.stream, self.stream_options)
         if self.top_logprobs is not None and not self.logprobs:
             raise invalid("`top_logprobs` needs `logprobs: true`", "top_logprobs")
-
-    def read_messages(self) -> list[Message]:
-        """The messages. Raises RequestError, naming the place."""
-        read: list[Message] = []
-        for index, message in enumerate(self.messages):
-            try:
-                read.append(Message.from_dict(message))
-            except UsageError as exc:
-                raise named(exc, f"messages[{index}]") from exc
-        return read
 
     def options(self, state: ServerState) -> AnswerOptions:
         """How to answer. Raises RequestError, naming the field."""

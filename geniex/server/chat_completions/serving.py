@@ -11,6 +11,7 @@ from geniex.answering import Answer, AnswerEvents
 from geniex.server import sse
 from geniex.server.answers import Ask, Ended, Item, Opened, answers, whole
 from geniex.server.chat_completions.chunks import ChatChunks
+from geniex.server.chat_completions.messages import read_messages
 from geniex.server.chat_completions.protocol import ChatRequest
 from geniex.server.chunks import new_id, streamed
 from geniex.server.fields import nth_choice
@@ -25,7 +26,7 @@ async def complete(state: ServerState, body: ChatRequest, request: Request) -> R
     body.check()
 
     def prepare() -> Sequence[Ask]:
-        messages, options = body.read_messages(), body.options(state)
+        messages, options = read_messages(body.messages), body.options(state)
 
         def ask(model: OpenModel, choice: int) -> AnswerEvents:
             sampling = nth_choice(options.sampling, choice)
