@@ -32,7 +32,7 @@ from geniex_runtimes.contract import (
     PromptPiece,
     SpeculativeOptions,
 )
-from geniex_runtimes.llama_cpp import devices, library, trial
+from geniex_runtimes.llama_cpp import company, devices, library, trial
 from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.emitter import Emitter
@@ -84,6 +84,7 @@ class LlamaCppRuntime:
         _try_out(model, options)
         if options.embedding:
             options = replace(options, speculative=SpeculativeOptions())
+        options = replace(options, extra_buffers=company.repacking(model.header, options))
         wanted = setup.checked(model, options)
         weights = SHELF.borrow(
             native,
@@ -182,7 +183,12 @@ class LlamaCppModel:
             self._speculation.close()
             raise LoadError(f"`{name}` loads but cannot be evaluated: {exc.message}") from exc
         self._engine = Engine(
-            native, weights, self._context, governor, self._speculation.speculator
+            native,
+            weights,
+            self._context,
+            governor,
+            self._speculation.speculator,
+            company.together(native, self._context, vocab.size),
         )
 
     def _warm_up(self, token: int) -> None:

@@ -1,8 +1,9 @@
 """How many rows a decode may have and still give each row the numbers it would get alone.
 
-Speculation verifies several tokens in one decode. Where that rounds differently from one token at a
-time, an answer could change; which kernels do depends on the weights' kind, the build and the CPU,
-so it is tried out when a model is loaded (docs/threads.md has what was found).
+Speculation verifies several tokens in one decode, and answers that run side by side share one too.
+Where that rounds differently from one token at a time, an answer could change; which kernels do
+depends on the weights' kind, the build and the CPU, so it is tried out when a model is loaded
+(docs/threads.md has what was found).
 """
 
 import numpy as np
@@ -41,12 +42,16 @@ def exact_rows(library: Library, context: Context, vocab_size: int, most: int) -
         return 1
     begin()
     alone = [evaluate(_PROMPT + place, [token])[0] for place, token in enumerate(rest[:most])]
-    exact = most
-    while exact > 1:
+    exact = 1
+    for rows in (most, *range(2, most)):
         begin()
-        together = evaluate(_PROMPT, rest[:exact])
-        if all(np.array_equal(a, b) for a, b in zip(alone, together, strict=False)):
+        together = evaluate(_PROMPT, rest[:rows])
+        if not all(np.array_equal(a, b) for a, b in zip(alone, together, strict=False)):
+            if rows < most:
+                break
+            continue
+        exact = rows
+        if rows == most:
             break
-        exact -= 1
     context.clear()
     return exact

@@ -1,0 +1,111 @@
+"""Answers that are evaluated together are what they are alone."""
+
+import platform
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from geniex_catalogue.gguf import read_header
+from geniex_runtimes.contract import LoadOptions
+from geniex_runtimes.llama_cpp import company
+from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
+from geniex_runtimes.llama_cpp.sampling import row_of_logits
+from geniex_runtimes.llama_cpp.speculative.exactness import exact_rows
+from tests.geniex_runtimes.llama_cpp.answers import answer, load, turn
+
+Q8_0, Q4_K, Q6_K = 8, 12, 14
+SEVERAL = LoadOptions(slots=4)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "options", "machine", "expected"),
+    [
+        pytest.param({Q8_0, Q4_K}, SEVERAL, "x86_64", False, id="several answers"),
+        pytest.param({Q8_0, Q4_K}, SEVERAL, "AMD64", False, id="on Windows"),
+        pytest.param({Q8_0, Q6_K}, SEVERAL, "x86_64", True, id="nothing that is repacked apart"),
+        pytest.param({Q4_K}, SEVERAL, "aarch64", True, id="another machine"),
+        pytest.param({Q4_K}, replace(SEVERAL, slots=1), "x86_64", True, id="one answer"),
+        pytest.param({Q4_K}, replace(SEVERAL, compute="gpu"), "x86_64", True, id="on a GPU"),
+        pytest.param(
+            {Q8_0}, replace(SEVERAL, extra_buffers=False), "x86_64", False, id="not allowed"
+        ),
+    ],
+)
+def test_what_is_repacked(
+    tiny_chat: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kinds: set[int],
+    options: LoadOptions,
+    machine: str,
+    expected: bool,
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    header = read_header(tiny_chat)
+    tensors = [
+        tensor._replace(type=kind) for tensor, kind in zip(header.tensors, kinds, strict=False)
+    ]
+    assert company.repacking(replace(header, tensors=tuple(tensors)), options) is expected
+
+
+@pytest.mark.parametrize(
+    ("broken_from", "expected"), [(2, 1), (3, 2), (6, 5), (8, 7), (9, 8)], ids=str
+)
+def test_the_first_number_of_rows_that_differ_is_found(
+    tiny_chat: Path, monkeypatch: pytest.MonkeyPatch, broken_from: int, expected: int
+) -> None:
+    right = row_of_logits
+
+    with load(tiny_chat, slots=8) as model:
+
+        def rounded(library: object, context: int, row: int, size: int) -> np.ndarray:
+            logits = right(model._native, context, row, size).copy()
+            return logits + (batch_rows[0] >= broken_from)
+
+        batch_rows = [0]
+        decode = type(model._context).decode
+
+        def noted(self: object, batch: object) -> None:
+            batch_rows[0] = batch.rows  # type: ignore[attr-defined]
+            decode(self, batch)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(f"{exact_rows.__module__}.row_of_logits", rounded)
+        monkeypatch.setattr(type(model._context), "decode", noted)
+        assert exact_rows(model._native, model._context, model.info.vocab_size, 8) == expected
+
+
+def texts_together_and_alone(model: LlamaCppModel, prompts: list[str], count: int) -> None:
+    def text(prompt: str) -> str:
+        return answer(model, prompt, max_tokens=count, reuse_prefix=False).text
+
+    alone = [text(prompt) for prompt in prompts]
+    with ThreadPoolExecutor(len(prompts)) as pool:
+        assert list(pool.map(text, prompts)) == alone
+    assert len(set(alone)) > len(alone) / 2
+
+
+def test_eight_answers_at_once(tiny_chat: Path) -> None:
+    animals = ("owl", "whale", "ant", "goose", "fox", "cat", "bear", "dog")
+    with load(tiny_chat, slots=8) as model:
+        texts_together_and_alone(model, [turn(f"Tell me about the {a}.") for a in animals], 60)
+
+
+@pytest.mark.slow
+def test_eight_answers_at_once_of_weights_that_round_differently_from_eight_rows_on(
+    gemma3: Path,
+) -> None:
+    questions = (
+        "What is the capital of France?",
+        "Tell me a story about a fox.",
+        "How do I bake bread?",
+        "Explain gravity to a child. " * 20,
+        "List five animals.",
+        "Why is the sky blue?",
+        "Write a poem about rain. " * 12,
+        "What is 12 times 9?",
+    )
+    form = "<start_of_turn>user\n{}<end_of_turn>\n<start_of_turn>model\n"
+    with load(gemma3, slots=8) as model:
+        texts_together_and_alone(model, [form.format(question) for question in questions], 24)
