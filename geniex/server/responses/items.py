@@ -135,8 +135,8 @@ def _content(value: object, at: str) -> str | list[dict[str, object]]:
     parts = [dict(_object(part, f"{at}[{index}]")) for index, part in enumerate(value)]
     for index, part in enumerate(parts):
         kind = part.get("type")
-        if kind in TEXT_PARTS:
-            field = TEXT_PARTS[str(kind)]
+        if isinstance(kind, str) and kind in TEXT_PARTS:
+            field = TEXT_PARTS[kind]
             if not isinstance(part.get(field), str):
                 raise RequestError(
                     f"`{at}[{index}].{field}` is a text", param=f"{at}[{index}].{field}"

@@ -93,11 +93,10 @@ def _format(request: ResponsesRequest) -> Json:
         return {"type": "text"}
     if form.kind == "json_object":
         return {"type": "json_object"}
-    named = given.get("json_schema", given)
     return {
         "type": "json_schema",
-        "name": named.get("name") or "response",
-        "description": named.get("description"),
+        "name": given.get("name") or "response",
+        "description": given.get("description"),
         "schema": form.schema,
-        "strict": named.get("strict"),
+        "strict": given.get("strict"),
     }

@@ -4,11 +4,12 @@ Every documented field is honoured, or changes nothing of an answer, or is refus
 nobody knows are ignored; null is the same as absent.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 from geniex.answering import AnswerOptions
 from geniex.chat.response_format import ResponseFormat
@@ -70,6 +71,7 @@ Metadata = Annotated[
     dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]],
     Field(max_length=16, description="Comes back with the response."),
 ]
+_KINDS: Final = {str: "a text", bool: "true or false"}
 _STRICT: Final = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 
 
@@ -122,6 +124,19 @@ class ResponsesRequest(ChatExtras):
     max_tool_calls: int | None = Field(None, description="Counts built-in tools: there are none.")
     store: bool | None = Field(None, description="Nothing is stored, whatever is asked for.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _finite(cls, body: Any) -> Any:
+        """Refuse what Python reads as a number and JSON does not know: it could not come back."""
+        left = [body]
+        while left:
+            value = left.pop()
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError("NaN and infinity are no JSON")
+            if isinstance(value, dict | list):
+                left += value.values() if isinstance(value, dict) else value
+        return body
+
     @property
     def wants_logprobs(self) -> bool:
         """Whether the answer's tokens are to come with their likelihood."""
@@ -162,6 +177,13 @@ class ResponsesRequest(ChatExtras):
     def read_format(self) -> ResponseFormat | None:
         """The form of the text. Raises RequestError."""
         given = self.text.format if self.text is not None else None
+        for name, kind in (("name", str), ("description", str), ("strict", bool)):
+            if given is not None and not isinstance(given.get(name), kind | None):
+                raise RequestError(
+                    f"`text.format.{name}` is {_KINDS[kind]}",
+                    param=f"text.format.{name}",
+                    code="invalid_value",
+                )
         return _reading("text.format", lambda: ResponseFormat.from_dict(given))
 
     def options(self, state: ServerState) -> AnswerOptions:

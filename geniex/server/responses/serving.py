@@ -1,10 +1,11 @@
 """How a response is made: the request is read, the model answers, its parts become the response."""
 
+import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from geniex.answering import Answer, AnswerEvents
 from geniex.server import sse
@@ -18,7 +19,7 @@ from geniex.server.responses.output import Json
 from geniex.server.responses.protocol import ResponsesRequest
 from geniex.server.state import ServerState
 from geniex.session import OpenModel
-from geniex_catalogue.errors import ContextLengthError, TemplateError
+from geniex_catalogue.errors import ContextLengthError, GenieXError, SchemaError, TemplateError
 
 
 async def respond(state: ServerState, body: ResponsesRequest, request: Request) -> Response:
@@ -31,15 +32,17 @@ async def respond(state: ServerState, body: ResponsesRequest, request: Request) 
         def ask(model: OpenModel, choice: int) -> AnswerEvents:
             try:
                 return model.answer(messages, options)
-            except (ContextLengthError, TemplateError) as exc:
-                raise _about_input(exc) from exc
+            except (ContextLengthError, SchemaError, TemplateError) as exc:
+                raise _in_our_fields(exc) from exc
 
         return [ask]
 
     work = answers(state, body, prepare)
     if body.stream:
         return sse.stream(_lines(work, Making(body)), on_error=_error_event)
-    return JSONResponse(whole(await collect(work, request), body))
+    response = json.dumps(whole(await collect(work, request), body), ensure_ascii=False)
+    # a lone surrogate of the request cannot be sent back
+    return Response(response.encode(errors="replace"), media_type="application/json")
 
 
 def whole(items: Sequence[Item], body: ResponsesRequest) -> Json:
@@ -105,10 +108,17 @@ def _line(event: Json) -> bytes:
     return sse.event(event, event["type"])
 
 
-def _about_input(error: ContextLengthError | TemplateError) -> RequestError:
-    """The same error, about the field that holds the conversation here."""
+def _in_our_fields(error: GenieXError) -> RequestError:
+    """The same error, about the fields that hold the conversation and the format here."""
     status, body, _ = describe(error)
-    return RequestError(body.error.message, param="input", code=body.error.code, status=status)
+    told = body.error
+    param = (told.param or "").replace("response_format", "text.format")
+    return RequestError(
+        told.message.replace("`response_format", "`text.format"),
+        param="input" if param == "messages" else param or None,
+        code=told.code,
+        status=status,
+    )
 
 
 def _error_event(body: ErrorBody) -> bytes:

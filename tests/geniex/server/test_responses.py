@@ -68,6 +68,11 @@ class Judge:
         """What is answered, whatever it is."""
         return self._door.post(**fields)
 
+    def send(self, body: str) -> Any:
+        """What is answered to a body as it stands."""
+        headers = {"content-type": "application/json"}
+        return self._door.client.post("/v1/responses", content=body, headers=headers)
+
     def refused(self, **fields: Any) -> dict[str, Any]:
         """The error of a request that is to be refused."""
         return self._door.refused(**fields)
@@ -313,6 +318,20 @@ def test_an_image_is_left_out_and_the_response_says_so(door: Judge) -> None:
     assert any("image" in warning for warning in response.geniex["warnings"])
 
 
+def test_what_is_no_unicode_comes_back_replaced(door: Judge) -> None:
+    tool = {**WEATHER, "description": "\ud800"}
+    response = door.ask(instructions="\ud800", user="\ud800", tools=[tool])
+    assert (response.user, response.tools[0].description) == ("?", "?")
+    assert door.stream(user="\ud800")[-1].response.user == "?"
+
+
+def test_what_is_no_json_is_refused(door: Judge) -> None:
+    body = '{"input": "Hi", "tools": [{"name": "f", "parameters": {"default": NaN}}]}'
+    response = door.send(body)
+    assert response.status_code == 400
+    assert "NaN" in response.json()["error"]["message"]
+
+
 def test_null_is_the_same_as_absent(door: Judge) -> None:
     fields = (
         "instructions max_output_tokens temperature top_p tools tool_choice parallel_tool_calls "
@@ -358,6 +377,16 @@ def test_what_changes_no_answer_is_taken(door: Judge, fields: dict[str, Any]) ->
         pytest.param(
             {"text": {"format": {"type": "json_schema", "name": "a"}}}, "text.format", id="schema"
         ),
+        pytest.param(
+            {"text": {"format": {"type": "json_schema", "name": 7, "schema": {}}}},
+            "text.format.name",
+            id="format's name",
+        ),
+        pytest.param(
+            {"text": {"format": {"type": "json_schema", "name": "a", "schema": {"not": {}}}}},
+            "text.format",
+            id="keyword of a schema",
+        ),
         pytest.param({"reasoning": {"summary": "detailed"}}, "reasoning.summary", id="summary"),
         pytest.param({"reasoning": {"effort": "huge"}}, "reasoning.effort", id="effort"),
         pytest.param({"tools": [{"type": "web_search"}]}, "tools[0]", id="built-in tool"),
@@ -391,6 +420,6 @@ def test_what_cannot_be_honoured_is_refused_by_name(
 
 
 def test_a_model_that_may_stay_for_ages_goes_when_another_request_says_so(door: Judge) -> None:
-    assert door.ask(keep_alive=1e300).output_text == HELLO
+    assert door.ask(keep_alive=1e9).output_text == HELLO
     assert door.ask(keep_alive=0).output_text == HELLO
     wait_for(lambda: not door.residents)
