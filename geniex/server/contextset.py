@@ -4,8 +4,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from geniex.server.finder import Identity
 from geniex.server.footprint import Footprint
-from geniex.server.identity import Asked, Identity
+from geniex.server.reading import Asked
 from geniex.server.residents import Purpose, Resident
 from geniex.session import OpenModel
 from geniex_catalogue.errors import GenieXError

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from geniex.server.contextset import ContextSet
+from geniex.server.finder import Identity
 from geniex.server.footprint import used
-from geniex.server.identity import Identity
 from geniex.server.planning import Case
 from geniex_catalogue.errors import MemoryBudgetError, ServerBusyError
 from geniex_catalogue.sizes import size_text

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from geniex.server.identity import Identity, identity_of
+from geniex.server.finder import Identity, identity_of
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import compute, memory
 from geniex_runtimes.contract import Device, HardwareProfile, Plan

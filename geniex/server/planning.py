@@ -4,8 +4,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from geniex.server.contextset import Key
+from geniex.server.finder import Finder, identity_of
 from geniex.server.footprint import Footprint, WeightsKey, fitted, footprint
-from geniex.server.identity import Reading, find_draft, identity_of
+from geniex.server.reading import Reading
 from geniex.session import decide_speculation, wish_of
 from geniex.speculation import RUNTIME, SIMPLE, Speculation
 from geniex_catalogue.errors import DraftNotFoundError, GGUFError, SpeculativeError
@@ -46,6 +47,7 @@ def settle(
     slots: int,
     room: int | None,
     here: Collection[WeightsKey],
+    finder: Finder,
 ) -> Case:
     """Choose runtime, devices, context and speculation for a wish.
 
@@ -58,7 +60,7 @@ def settle(
         machine = replace(machine, memory_free=room)
     wish = replace(wish_of(settings), embedding=reading.purpose == "embedding")
     plan = dispatcher.plan(resolved, machine, registry.availability(), wish)
-    speculation = _speculation(reading, plan)
+    speculation = _speculation(reading, plan, finder)
     draft = speculation.draft
     if settings.nctx is None:
         plan = fitted(resolved, plan, slots, room, here, draft)
@@ -66,12 +68,12 @@ def settle(
     return Case(reading, machine, plan, speculation, size)
 
 
-def _speculation(reading: Reading, plan: Plan) -> Speculation:
+def _speculation(reading: Reading, plan: Plan, finder: Finder) -> Speculation:
     def find(name: str, *, offered: bool) -> ResolvedModel | None:
         if reading.draft is not None and name == reading.speculation.draft:
             return reading.draft
         try:
-            return find_draft(name, reading.settings)
+            return finder.draft(name)
         except DraftNotFoundError:
             if offered:
                 return None

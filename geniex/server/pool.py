@@ -15,10 +15,11 @@ from geniex.config import Settings
 from geniex.server import eviction
 from geniex.server import footprint as memory
 from geniex.server.contextset import ContextSet, Key
+from geniex.server.finder import Finder, identity_of
 from geniex.server.footprint import MACHINE, Budget
-from geniex.server.identity import Asked, Reading, find_here, identity_of, read
 from geniex.server.lease import UNSET, KeepAlive, Lease, Unset
 from geniex.server.planning import Case, settle
+from geniex.server.reading import Asked, Reading, read
 from geniex.server.residents import ModelWish, PoolOptions, Purpose, Resident
 from geniex.session import OpenModel, load_model, look_at_hardware
 from geniex.speculation import Speculation
@@ -68,6 +69,7 @@ class Pool:
         self._settings = settings
         self._options = options
         self._open = opener
+        self._finder = Finder(settings)
         self._budget = Budget(options.memory_budget)
         self._changed = threading.Condition()
         self._sets: list[ContextSet] = []
@@ -86,7 +88,7 @@ class Pool:
         SpeculativeError, LoadError, UsageError, ServerBusyError where queue or memory are taken
         just now, MemoryBudgetError where the model can never fit.
         """
-        reading = read(wish, self._settings)
+        reading = read(wish, self._settings, self._finder)
         if gone is not None and gone.is_set():
             raise LoadCancelledError(f"nobody waits for `{reading.resolved.name}` any more")
         with self._changed:
@@ -109,7 +111,7 @@ class Pool:
         with self._changed:
             known = [one for one in self._sets if one.name == name]
         try:
-            identity = identity_of(find_here(name, self._settings))
+            identity = identity_of(self._finder.model(name))
         except GenieXError:
             if not known:
                 raise
@@ -227,7 +229,7 @@ class Pool:
     def _is_pinned(self, reading: Reading) -> bool:
         for name in self._options.pinned:
             try:
-                if identity_of(find_here(name, self._settings)) == reading.asked.model:
+                if identity_of(self._finder.model(name)) == reading.asked.model:
                     return True
             except GenieXError as exc:
                 log.warning("pinned model `%s` is not here: %s", name, exc.message)
@@ -251,7 +253,7 @@ class Pool:
         if room is not None:
             room = max(0, room - memory.used(staying, MACHINE))
         here = {key for one in staying for key in one.weights}
-        return settle(reading, machine, self._options.slots, room, here)
+        return settle(reading, machine, self._options.slots, room, here, self._finder)
 
     def _make_room(self, case: Case) -> list[ContextSet]:
         """Mark idle sets as closing until the case fits; with the lock held. Raises as `refuse`."""

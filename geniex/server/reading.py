@@ -1,0 +1,65 @@
+"""What a wish means just now: its files, by what they are and not by how they are spelled."""
+
+from dataclasses import dataclass, replace
+
+from geniex.config import Settings, parse_compute
+from geniex.server.finder import Finder, Identity, identity_of
+from geniex.server.residents import ModelWish, Purpose
+from geniex.speculation_wish import NO_WISH, SpeculationWish
+from geniex_catalogue.resolver import ResolvedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What two requests have in common that share contexts."""
+
+    model: Identity
+    draft: Identity
+    nctx: int | None
+    ngl: int
+    compute: str | None
+    speculation: SpeculationWish
+    purpose: Purpose
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A wish that was read: the model and the draft it names, found, and the settings for it."""
+
+    resolved: ResolvedModel
+    draft: ResolvedModel | None
+    settings: Settings
+    speculation: SpeculationWish
+    purpose: Purpose
+
+    @property
+    def asked(self) -> Asked:
+        """What tells this wish from others."""
+        return Asked(
+            identity_of(self.resolved),
+            identity_of(self.draft),
+            self.settings.nctx,
+            self.settings.ngl,
+            self.settings.compute,
+            replace(self.speculation, draft=None),
+            self.purpose,
+        )
+
+
+def read(wish: ModelWish, settings: Settings, finder: Finder) -> Reading:
+    """Find what a wish names. Raises as the finder, and UsageError."""
+    resolved = finder.model(settings.model if wish.name is None else wish.name)
+    wanted = wish.speculation if wish.speculation.wanted else NO_WISH
+    draft = finder.draft(wanted.draft) if wanted.draft is not None else None
+    own = replace(
+        settings,
+        nctx=settings.nctx if wish.nctx is None else wish.nctx,
+        ngl=settings.ngl if wish.ngl is None else wish.ngl,
+        compute=settings.compute if wish.compute is None else parse_compute(wish.compute),
+    )
+    return Reading(resolved, draft, own, wanted, wish.purpose or _made_for(resolved))
+
+
+def _made_for(model: ResolvedModel) -> Purpose:
+    header = model.header
+    return "embedding" if header is not None and header.role == "embedding" else "text"
