@@ -30,10 +30,10 @@ from geniex_runtimes.contract import ModelInfo, SamplingOptions
 _MAX_GRAMMAR: Final = 1 << 20
 _SEEDS: Final = 1 << 32
 
-Bias = Annotated[float, Field(ge=-100, le=100)]
 # efforts at which a model is asked not to think
 NO_EFFORT: Final = ("none", "minimal")
 
+Bias = Annotated[float, Field(ge=-100, le=100)]
 TokenId = Annotated[str, Field(pattern=r"^\d{1,9}$")]
 
 
@@ -293,6 +293,9 @@ def _read_grammar(text: str, folder: Path | None) -> str:
         path = (root / text).resolve(strict=True)
         if not path.is_relative_to(root):
             raise refusal
-        return read_regular(path, _MAX_GRAMMAR).decode()
+        data = read_regular(path, _MAX_GRAMMAR + 1)
+        if len(data) > _MAX_GRAMMAR:
+            raise invalid("the grammar of `grammar_path` is larger than 1 MiB", "grammar_path")
+        return data.decode()
     except (OSError, ValueError, RuntimeError) as exc:
         raise refusal from exc

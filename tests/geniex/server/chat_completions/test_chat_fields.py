@@ -217,5 +217,10 @@ def test_a_grammar_from_elsewhere_is_refused(chat: Door, grammars: Path, path: s
     assert "secret" not in error["message"] and "hosts" not in error["message"]
 
 
+def test_a_grammar_that_is_too_large_is_refused(chat: Door, grammars: Path) -> None:
+    (grammars / "large.gbnf").write_text('root ::= "a"\n' + "#" * (1 << 20))
+    assert "1 MiB" in chat.refused(grammar_path="large.gbnf")["message"]
+
+
 def test_no_folder_no_grammar_path(over: Over) -> None:
     assert over().refused(grammar_path="yes.gbnf")["param"] == "grammar_path"
