@@ -23,6 +23,7 @@ GenieXError
 ├── NoRuntimeError               no runtime fits (with every refusal)
 ├── RuntimeNotInstalledError     the runtime's package is missing
 ├── LoadError                    a model that does not load
+│   ├── RoleError                a file that is no model of its own
 │   └── LoadCancelledError       nobody waits for it any more
 ├── MemoryBudgetError            a model larger than all the memory there may be
 ├── ServerBusyError              no room for one more request now, or the server ends
@@ -239,6 +240,10 @@ class RuntimeNotInstalledError(GenieXError):
 
 class LoadError(GenieXError):
     """Raised when a model does not load."""
+
+
+class RoleError(LoadError):
+    """Raised for a file that is not for what it was named for, such as a draft without a target."""
 
 
 class LoadCancelledError(LoadError):

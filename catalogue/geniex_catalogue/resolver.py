@@ -10,11 +10,11 @@ from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import (
     AmbiguousModelError,
     GGUFError,
-    LoadError,
     ModelFileError,
     ModelNotFoundError,
     ModelPathError,
     PrecisionNotFoundError,
+    RoleError,
     StoreBusyError,
     StoreError,
 )
@@ -71,7 +71,7 @@ def resolve(text: str, store: Store, use: Use = "model") -> ResolvedModel | Pull
 
     `use` is what it is wanted for: a draft is refused as a model. Headers are read, weights are
     not. Raises ModelRefError, ModelNotFoundError (ModelPathError), PrecisionNotFoundError,
-    AmbiguousModelError, GGUFError (IncompleteShardsError), LoadError for files that are no such
+    AmbiguousModelError, GGUFError (IncompleteShardsError), RoleError for files that are no such
     thing, ModelFileError for what cannot be read, and StoreError for a damaged model
     (StoreBusyError while another process changes it).
     """
@@ -240,10 +240,10 @@ def _gguf(
 def check_role(name: str, header: GGUFHeader, use: Use) -> None:
     """Refuse what cannot be run, or not as what it is wanted for."""
     if header.role == "draft" and use == "model":
-        raise LoadError(
+        raise RoleError(
             f"`{name}` is a draft (architecture {header.architecture}), no model of its own",
             hint=f"use it beside its model: `geniex infer MODEL --draft-model {name}`",
         )
     if header.role in _NOT_RUNNABLE:
         what, hint = _NOT_RUNNABLE[header.role]
-        raise LoadError(f"`{name}` is {what}, not a model", hint=hint)
+        raise RoleError(f"`{name}` is {what}, not a model", hint=hint)

@@ -108,6 +108,7 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.NoRuntimeError: Row(400, "no_runtime", "model"),
     e.RuntimeNotInstalledError: Row(500, "runtime_not_installed"),
     e.LoadError: Row(500, "model_load_failed"),
+    e.RoleError: Row(400, "model_not_usable", "model"),
     e.LoadCancelledError: Row(503, "model_load_cancelled", retry=True),
     e.MemoryBudgetError: Row(400, "insufficient_memory", "model"),
     e.ServerBusyError: Row(503, "server_busy", retry=True),
@@ -196,6 +197,8 @@ def _text(error: e.GenieXError) -> str:
 def _hint(error: e.GenieXError) -> str | None:
     """The error's own hint; for a model that is not here, how it would get here, too."""
     hint = error.hint
+    if hint is not None and "`geniex infer" in hint:
+        return None  # a command line is no help to a client
     if not isinstance(error, e.ModelNotFoundError) or isinstance(error, e.ModelPathError):
         return hint
     if hint is not None and "geniex pull" in hint:

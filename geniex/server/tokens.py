@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
 
 from geniex.server.fields import RequestFields
+from geniex.server.models.listing import purpose_of
 from geniex.server.pump import Job, collect, leased
+from geniex.server.residents import ModelWish
 from geniex.session import OpenModel
 from geniex_runtimes.contract import LoadedModel, PromptPiece
 
@@ -65,7 +69,8 @@ def router(state: ServerState) -> APIRouter:
         def use(job: Job, model: OpenModel) -> Iterator[Tokens]:
             yield Tokens(tokens=_tokens(body, model.loaded))
 
-        work = leased(state.pool, body.wish(state), body.stays(), use)
+        wish = await run_in_threadpool(_wish, body, state)
+        work = leased(state.pool, wish, body.stays(), use)
         return (await collect(work, request))[0]
 
     @routes.post("/v1/detokenize", operation_id="detokenize")
@@ -76,10 +81,17 @@ def router(state: ServerState) -> APIRouter:
         def use(job: Job, model: OpenModel) -> Iterator[Content]:
             yield Content(content=model.loaded.detokenize(body.tokens))
 
-        work = leased(state.pool, body.wish(state), body.stays(), use)
+        wish = await run_in_threadpool(_wish, body, state)
+        work = leased(state.pool, wish, body.stays(), use)
         return (await collect(work, request))[0]
 
     return routes
+
+
+def _wish(body: RequestFields, state: ServerState) -> ModelWish:
+    """A wish for the model as what it is: an embedding model has tokens, too."""
+    wish = body.wish(state)
+    return replace(wish, purpose=purpose_of(wish.name or state.settings.model, state.settings))
 
 
 def _tokens(body: TokenizeRequest, model: LoadedModel) -> list[int] | list[TokenPiece]:

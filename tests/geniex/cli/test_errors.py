@@ -17,8 +17,11 @@ def classes(base: type[errors.GenieXError]) -> Iterator[type[errors.GenieXError]
 
 @pytest.mark.parametrize("kind", sorted(set(classes(errors.GenieXError)), key=str))
 def test_each_class_has_a_row(kind: type[errors.GenieXError]) -> None:
-    assert kind in ROWS or kind.__module__.startswith("test"), kind
-    assert ROWS[kind].code in (1, 2, 3, 4, 5)
+    if kind.__module__ == errors.__name__:
+        assert ROWS[kind].code in (1, 2, 3, 4, 5)
+    elif not kind.__module__.startswith(("test", "geniex.server")):
+        # a finer kind, for those who catch it: it has the row of its base
+        assert row_of(kind) is not ROWS[errors.GenieXError]
 
 
 @pytest.mark.parametrize(

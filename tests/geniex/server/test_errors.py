@@ -19,7 +19,9 @@ OURS = sorted({k for k in classes(e.GenieXError) if k.__module__.startswith("gen
 
 @pytest.mark.parametrize("kind", [k for k in OURS if k is not RequestError])
 def test_each_class_has_a_row(kind: type[e.GenieXError]) -> None:
-    row = ROWS[kind]
+    # a finer kind that is made elsewhere, for those who catch it, has the row of its base
+    row = ROWS[kind] if kind.__module__ == e.__name__ else row_of(kind)
+    assert (row is ROWS[e.GenieXError]) == (kind is e.GenieXError)
     # a status that the OpenAPI document does not declare would surprise clients
     assert row.status in ANSWERS
     assert row.retry == (row.status == 503)
@@ -46,6 +48,7 @@ def test_each_class_has_a_row(kind: type[e.GenieXError]) -> None:
         ),
         pytest.param(e.ServerBusyError("x"), 503, "server_busy", None, id="busy"),
         pytest.param(e.LoadError("x"), 500, "model_load_failed", None, id="load"),
+        pytest.param(e.RoleError("x"), 400, "model_not_usable", "model", id="role"),
         pytest.param(e.GenerationError("x"), 500, "generation_failed", None, id="generation"),
         pytest.param(
             RequestError("x", param="stop", code="c", status=413), 413, "c", "stop", id="request"
