@@ -2,6 +2,7 @@
 
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,6 +71,16 @@ def test_a_bad_value_is_refused_by_name(chat: Door, fields: dict[str, Any], para
     error = chat.refused(**fields)
     assert error["param"] is not None and error["param"].partition(".")[0].startswith(param)
     assert error["type"] == "invalid_request_error"
+
+
+def test_a_folder_that_is_called_like_a_model_is_refused(
+    chat: Door, tmp_path: Path, tiny_chat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "some" / "model"
+    folder.mkdir(parents=True)
+    (folder / "model.gguf").symlink_to(tiny_chat)
+    monkeypatch.chdir(tmp_path)
+    assert chat.refused(model="some/model")["param"] == "model"
 
 
 def test_an_unknown_model_is_not_found(chat: Door) -> None:
