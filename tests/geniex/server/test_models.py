@@ -14,6 +14,7 @@ from geniex_catalogue.store import Store
 from geniex_runtimes.fake import FakeRuntime
 from tests.geniex.server.conftest import DRAFT, MODEL, Serve, Served
 from tests.geniex.server.pools import Loads, eventually
+from tests.toys import bert
 
 STORED = ("acme/Big.Model-GGUF:Q8_0", "local/mine_2:Q8_0")
 
@@ -146,6 +147,7 @@ class TestLoad:
         ("name", "body", "status", "param"),
         [
             ("none/none", {}, 404, "model"),
+            (DRAFT, {}, 400, "model"),
             (MODEL, {"nctx": "many"}, 400, "nctx"),
             (MODEL, {"compute": "no such unit!"}, 400, "compute"),
             (MODEL, {"spec_type": "draft-mtp", "spec_draft_model": "no/draft"}, 400, None),
@@ -165,6 +167,18 @@ class TestLoad:
         response = serve(broken).client.post(f"/v1/models/{MODEL}/load")
         assert response.status_code == 500
         assert response.json()["error"]["message"] == "`x.gguf` is broken"
+
+
+def test_an_embedding_model(client: TestClient, store: Store, tmp_path: Path) -> None:
+    bert.write_bert(tmp_path / "bert.gguf", bert.Bert())
+    import_path(parse("acme/vectors"), tmp_path / "bert.gguf", store)
+    name = next(m["id"] for m in get(client, "/v1/models")["data"] if "vectors" in m["id"])
+    assert client.post(f"/v1/models/{name}/load").json()["id"] == name
+    assert get(client, "/v1/ps")["data"][0]["purpose"] == "embedding"
+    response = client.post("/tokenize", json={"model": name, "content": "hi"})
+    assert response.status_code == 200, response.text
+    # one set of contexts for both
+    assert len(get(client, "/v1/ps")["data"]) == 1
 
 
 class TestUnload:
