@@ -100,12 +100,12 @@ def test_eight_answers_at_once_of_weights_that_round_differently_from_eight_rows
         "What is the capital of France?",
         "Tell me a story about a fox.",
         "How do I bake bread?",
-        "Explain gravity to a child. " * 20,
+        "Explain gravity to a child.",
         "List five animals.",
         "Why is the sky blue?",
-        "Write a poem about rain. " * 12,
+        "Write a poem about rain.",
         "What is 12 times 9?",
     )
     form = "<start_of_turn>user\n{}<end_of_turn>\n<start_of_turn>model\n"
     with load(gemma3, slots=8) as model:
-        texts_together_and_alone(model, [form.format(question) for question in questions], 24)
+        texts_together_and_alone(model, [form.format(question) for question in questions], 64)
