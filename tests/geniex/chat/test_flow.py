@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geniex.chat.flow import Flow
@@ -107,6 +107,7 @@ FRAGMENTS = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(FRAGMENTS, max_size=10).map("".join), st.booleans(), st.booleans(), st.data())
 def test_how_it_is_cut_never_matters(
     text: str, inline: bool, tools: bool, data: st.DataObject

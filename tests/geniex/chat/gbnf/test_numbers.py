@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geniex.chat.gbnf.numbers import NUMBER, integer, number
@@ -19,6 +19,7 @@ def pattern(expression: str) -> re.Pattern[str]:
 BOUNDS = st.none() | st.integers(-1200, 1200)
 
 
+@settings(deadline=None)
 @given(BOUNDS, BOUNDS, st.integers(-1300, 1300))
 def test_integers_are_those_within_the_bounds(low: int | None, high: int | None, x: int) -> None:
     expression = integer(low, high)
@@ -27,6 +28,7 @@ def test_integers_are_those_within_the_bounds(low: int | None, high: int | None,
     assert matched == within
 
 
+@settings(deadline=None)
 @given(st.none() | st.integers(), st.none() | st.integers())
 def test_bounds_of_any_size(low: int | None, high: int | None) -> None:
     expression = integer(low, high)
@@ -50,6 +52,7 @@ def test_integers_have_one_spelling(text: str) -> None:
 DECIMALS = st.decimals(-50, 50, places=2)
 
 
+@settings(deadline=None)
 @given(st.none() | DECIMALS, st.none() | DECIMALS, st.booleans(), st.booleans(), st.data())
 def test_numbers_are_those_within_the_bounds(
     low: Decimal | None, high: Decimal | None, above: bool, below: bool, data: st.DataObject

@@ -5,7 +5,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geniex.chat.reasoning import Part
@@ -268,6 +268,7 @@ FRAGMENTS = st.sampled_from(
 ANSWERS = st.lists(st.one_of(FRAGMENTS, st.text(max_size=3)), max_size=12).map("".join)
 
 
+@settings(deadline=None)
 @given(ANSWERS, st.booleans(), st.data())
 def test_how_the_text_is_cut_never_matters(
     answer: str, parallel: bool, data: st.DataObject
@@ -277,6 +278,7 @@ def test_how_the_text_is_cut_never_matters(
     assert read(pieces, parallel=parallel) == read([answer], parallel=parallel)
 
 
+@settings(deadline=None)
 @given(ANSWERS)
 def test_an_answer_without_calls_is_whole(answer: str) -> None:
     content, calls = read(list(answer))
