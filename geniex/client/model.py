@@ -116,6 +116,7 @@ class ServedEvents:
         """`known` are the warnings that the load has given, which each answer repeats."""
         self._stream = stream
         self._known = frozenset(known)
+        self._closed = False
         self._events = self._run()
 
     def __iter__(self) -> Iterator[AnswerPart | Answer]:
@@ -123,6 +124,7 @@ class ServedEvents:
 
     def close(self) -> None:
         """Stop the server's work on it; nothing happens after the end."""
+        self._closed = True
         self._stream.close()
 
     def _run(self) -> Iterator[AnswerPart | Answer]:
@@ -139,6 +141,8 @@ class ServedEvents:
                     said[part.kind].append(part.text)
                     yield part
         if not reason:
+            if self._closed:
+                return
             raise ServerError("the server ended its answer without a reason")
         yield ServedAnswer(
             content="".join(said["content"]),

@@ -129,9 +129,17 @@ class Stream:
     def __init__(self, response: "httpx2.Response", translated: Any) -> None:
         self._response = response
         self._translated = translated
+        self._closed = False
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Raises ServerError where the server fails, or the stream ends too early."""
+        try:
+            yield from self._events()
+        except ServerError:
+            if not self._closed:
+                raise
+
+    def _events(self) -> Iterator[dict[str, Any]]:
         import httpx2
 
         ended = False
@@ -148,7 +156,8 @@ class Stream:
             raise ServerError("the server ended its answer before the end")
 
     def close(self) -> None:
-        """Hang up; nothing happens after the end."""
+        """Hang up; nothing happens after the end. Who iterates gets no more."""
+        self._closed = True
         self._response.close()
 
 

@@ -59,6 +59,9 @@ def test_a_loop_that_is_left_stops_the_answer(scripted: Install, tmp_path: Path)
             break
         gc.collect()
         assert runtime.running == 0
+        model.chat("hi")  # dropped before anybody looks
+        gc.collect()
+        assert runtime.running == 0
         assert next(model.stream("hi")) == "word "
         gc.collect()
         assert runtime.running == 0
