@@ -46,7 +46,6 @@ def footprint(
     model: ResolvedModel,
     plan: Plan,
     slots: int,
-    *,
     draft: ResolvedModel | None = None,
     devices: Collection[Device] = (),
 ) -> Footprint:
@@ -70,6 +69,7 @@ def fitted(
     room: int | None,
     here: Collection[WeightsKey],
     draft: ResolvedModel | None = None,
+    devices: Collection[Device] = (),
 ) -> Plan:
     """A plan whose context was ours to choose, shortened until `slots` of them fit into `room`.
 
@@ -77,7 +77,7 @@ def fitted(
     """
     length = plan.context_length
     while room is not None and length // 2 >= memory.LEAST_CONTEXT:
-        wanted = footprint(model, replace(plan, context_length=length), slots, draft=draft)
+        wanted = footprint(model, replace(plan, context_length=length), slots, draft, devices)
         if added(wanted, here) <= room:
             break
         length //= 2

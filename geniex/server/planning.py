@@ -1,12 +1,12 @@
 """From a wish that was read to what is to be loaded, and how much memory that takes."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from geniex.server.contextset import Key
 from geniex.server.finder import Finder, identity_of
-from geniex.server.footprint import Footprint, WeightsKey, fitted, footprint
+from geniex.server.footprint import Footprint, fitted, footprint
 from geniex.server.reading import Reading
+from geniex.server.room import Room
 from geniex.session import decide_speculation, wish_of
 from geniex.speculation import RUNTIME, SIMPLE, Speculation
 from geniex_catalogue.errors import DraftNotFoundError, GGUFError, SpeculativeError
@@ -41,31 +41,22 @@ class Case:
         )
 
 
-def settle(
-    reading: Reading,
-    machine: HardwareProfile,
-    slots: int,
-    room: int | None,
-    here: Collection[WeightsKey],
-    finder: Finder,
-) -> Case:
+def settle(reading: Reading, room: Room, slots: int, finder: Finder) -> Case:
     """Choose runtime, devices, context and speculation for a wish.
 
-    `room` is how many bytes it may take of the machine's memory if all idle models go (None:
-    unknown), `here` are the weights that are loaded. Raises NoRuntimeError, UsageError,
-    DraftNotFoundError, and SpeculativeError for a draft that does not fit the model.
+    Raises NoRuntimeError, UsageError, DraftNotFoundError, and SpeculativeError for a draft that
+    does not fit the model.
     """
     resolved, settings = reading.resolved, reading.settings
-    if room is not None:
-        machine = replace(machine, memory_free=room)
     wish = replace(wish_of(settings), embedding=reading.purpose == "embedding")
-    plan = dispatcher.plan(resolved, machine, registry.availability(), wish)
+    plan = dispatcher.plan(resolved, room.cleared(), registry.availability(), wish)
     speculation = _speculation(reading, plan, finder)
-    draft = speculation.draft
+    draft, devices = speculation.draft, room.machine.devices
     if settings.nctx is None:
-        plan = fitted(resolved, plan, slots, room, here, draft)
-    size = footprint(resolved, plan, slots, draft=draft, devices=machine.devices)
-    return Case(reading, machine, plan, speculation, size)
+        place = footprint(resolved, plan, slots, devices=devices).place
+        plan = fitted(resolved, plan, slots, room.at(place), room.weights, draft, devices)
+    size = footprint(resolved, plan, slots, draft, devices)
+    return Case(reading, room.machine, plan, speculation, size)
 
 
 def _speculation(reading: Reading, plan: Plan, finder: Finder) -> Speculation:

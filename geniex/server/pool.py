@@ -16,11 +16,12 @@ from geniex.server import eviction
 from geniex.server import footprint as memory
 from geniex.server.contextset import ContextSet, Key
 from geniex.server.finder import Finder, identity_of
-from geniex.server.footprint import MACHINE, Budget
+from geniex.server.footprint import Budget
 from geniex.server.lease import UNSET, KeepAlive, Lease, Unset
 from geniex.server.planning import Case, settle
 from geniex.server.reading import Asked, Reading, read
 from geniex.server.residents import ModelWish, PoolOptions, Purpose, Resident
+from geniex.server.room import Room
 from geniex.session import OpenModel, load_model, look_at_hardware
 from geniex.speculation import Speculation
 from geniex_catalogue.errors import (
@@ -38,6 +39,7 @@ log = logging.getLogger("geniex.server.pool")
 
 _LOOK = 0.1  # seconds between two looks whether who waits for a load is still there
 _LONGEST_SLEEP = 3600.0  # seconds between two looks of the sweeper
+_FAREWELL = 10.0  # seconds that a load which cannot be given up at once keeps the end waiting
 _RETRY = (1.0, 60.0)  # seconds
 
 
@@ -137,8 +139,9 @@ class Pool:
             loaders = list(self._loaders)
             self._changed.notify_all()
         self._free(mine)
-        for thread in (*loaders, self._sweeper):
-            thread.join()
+        self._sweeper.join()
+        for thread in loaders:
+            thread.join(_FAREWELL)
 
     # -- requests come and go
 
@@ -185,12 +188,12 @@ class Pool:
                 asked={reading.asked},
                 leases=1,
             )
-            self._sets.append(new)
             thread = threading.Thread(
                 target=self._load, args=(new, case, victims), name="geniex-load", daemon=True
             )
-            self._loaders.add(thread)
             thread.start()
+            self._sets.append(new)
+            self._loaders.add(thread)
         return new
 
     def _wait(self, contexts: ContextSet, reading: Reading, gone: threading.Event | None) -> Lease:
@@ -242,18 +245,15 @@ class Pool:
         machine = look_at_hardware(reading.settings)
         with self._changed:
             live = self._live()
-            held = [one.footprint for one in live]
             staying = [one.footprint for one in live if not eviction.may_go(one, live)]
+            idle = [one.footprint for one in live if eviction.may_go(one, live)]
             # a model that is not the file of that name any more goes when it is idle
             for one in self._sets:
                 if one.name == reading.resolved.name and one.key.model != reading.asked.model:
                     one.retiring = True
             self._changed.notify_all()
-        room = self._budget.bytes(MACHINE, machine, memory.used(held, MACHINE))
-        if room is not None:
-            room = max(0, room - memory.used(staying, MACHINE))
-        here = {key for one in staying for key in one.weights}
-        return settle(reading, machine, self._options.slots, room, here, self._finder)
+        room = Room(machine, self._budget, staying, idle)
+        return settle(reading, room, self._options.slots, self._finder)
 
     def _make_room(self, case: Case) -> list[ContextSet]:
         """Mark idle sets as closing until the case fits; with the lock held. Raises as `refuse`."""
