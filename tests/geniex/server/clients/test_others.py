@@ -11,7 +11,17 @@ FOLDER = Path(__file__).parent
 OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
-@pytest.mark.parametrize("client", ["langchain", "litellm", "pydantic_ai"])
+@pytest.mark.parametrize(
+    ("client", "target"),
+    [
+        pytest.param("langchain", "tiny", id="langchain"),
+        pytest.param("litellm", "tiny", id="litellm"),
+        pytest.param("pydantic_ai", "tiny", id="pydantic-ai"),
+        pytest.param("langchain", "smollm2", marks=pytest.mark.slow, id="langchain-smollm2"),
+        pytest.param("pydantic_ai", "smollm2", marks=pytest.mark.slow, id="pydantic-ai-smollm2"),
+    ],
+    indirect=["target"],
+)
 def test_it_answers_streams_calls_and_gives_structured_output(
     client: str, target: Target, tmp_path: Path
 ) -> None:
