@@ -15,7 +15,7 @@ from geniex.cli.conversation import Conversation
 from geniex.cli.errors import tell
 from geniex.cli.output import is_dumb
 from geniex.config import make_data_dir
-from geniex_catalogue.errors import ContextLengthError, GenieXError, StoreError
+from geniex_catalogue.errors import ContextLengthError, GenieXError, ServerError, StoreError
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -63,12 +63,17 @@ class Repl:
             except KeyboardInterrupt:
                 terminal.settle()
                 self._output.note("(stopped)")
-            except ContextLengthError as exc:
-                if self._conversation.messages:
+            except GenieXError as exc:
+                if _is_full(exc) and self._conversation.messages:
                     exc.hint = "`/clear` forgets the chat and makes room; `--nctx` sets how much"
                 tell(exc)
-            except GenieXError as exc:
-                tell(exc)
+
+
+def _is_full(error: GenieXError) -> bool:
+    """Whether the chat is longer than the context, here or on a server."""
+    if isinstance(error, ServerError):
+        return error.code == "context_length_exceeded"
+    return isinstance(error, ContextLengthError)
 
 
 def unquoted(text: str) -> str:

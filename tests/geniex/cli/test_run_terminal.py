@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ if sys.platform == "win32":
 
 from geniex.address import parse_address
 from geniex.client.server import Server
-from tests.geniex.servedby import scenario_server
+from tests.geniex.servedby import scenario_server, scripted_server
 from tests.terminal import Terminal, python, terminal
 
 PATIENCE = 30.0
@@ -31,9 +32,13 @@ def chat(host: str, data_dir: Path) -> Iterator[Terminal]:
         yield shown
 
 
-def busy(host: str) -> int:
+def loaded(host: str) -> list[dict[str, Any]]:
     with Server(parse_address(host)) as server:
-        return sum(int(resident["busy"]) for resident in server.ps())
+        return server.ps()
+
+
+def busy(host: str) -> int:
+    return sum(int(resident["busy"]) for resident in loaded(host))
 
 
 def test_ctrl_c_stops_the_answer_and_keeps_the_chat(host: str, chat: Terminal) -> None:
@@ -56,6 +61,38 @@ def test_ctrl_c_stops_the_answer_and_keeps_the_chat(host: str, chat: Terminal) -
     chat.type("\x04")
     assert chat.leave()[0] == 0
     assert chat.settings() == chat.before
+
+
+def test_a_chat_that_is_full_is_told_how_to_go_on(data_dir: Path) -> None:
+    with (
+        scripted_server() as server,
+        terminal(*python("geniex", "run", "org/repo", "--host", server.host)) as shown,
+    ):
+        shown.wait_for("Send a message")
+        shown.type("hi\r")
+        shown.wait_for("wörld!")
+        error = {"message": "it is too long", "code": "context_length_exceeded"}
+        server.refusals["/completions"] = (400, {"error": error}, {})
+        shown.type("again\r")
+        shown.wait_for("Error: it is too long")
+        assert "`/clear`" in shown.wait_for("hint: ")
+        shown.type("\x04")
+        assert shown.leave()[0] == 0
+
+
+def test_ctrl_c_gives_a_load_up(tmp_path: Path, data_dir: Path) -> None:
+    with (
+        scenario_server("slow-load", tmp_path) as server,
+        terminal(*python("geniex", "run", "tiny", "--host", server.url, "-p", "hi")) as shown,
+    ):
+        shown.wait_for("loading model")
+        end = time.monotonic() + PATIENCE
+        while not loaded(server.url):
+            assert time.monotonic() < end, "it is not loaded"
+        shown.type("\x03")
+        assert shown.leave()[0] == 130
+        while loaded(server.url):
+            assert time.monotonic() < end + PATIENCE, "the load goes on"
 
 
 def test_ctrl_c_ends_a_command(host: str, data_dir: Path) -> None:
