@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from geniex.chat.messages import Message
 from geniex.server.pool import ModelWish, Pool
 from geniex.session import Answer, AnswerOptions, OpenModel
 from geniex.speculation_wish import read_wish
@@ -28,7 +27,7 @@ from geniex_runtimes.fake import FakeRuntime, Script
 from tests.geniex.server.pools import Going, Loads, Models, eventually, names, pool_of
 
 Install = Callable[[FakeRuntime], FakeRuntime]
-HI = [Message("user", "hi")]
+HI = "hi"
 MTP = read_wish("draft-mtp", "geniex/tiny-chat-draft")
 
 
@@ -56,7 +55,7 @@ def pool(tmp_path: Path, loads: Loads) -> Iterator[Pool]:
 
 
 def said(model: OpenModel) -> str:
-    *_, answer = model.answer(HI, AnswerOptions())
+    *_, answer = model.complete(HI, AnswerOptions())
     assert isinstance(answer, Answer)
     return answer.content
 
@@ -110,7 +109,7 @@ def test_other_options_have_contexts_of_their_own(
     pool: Pool, loads: Loads, runtime: FakeRuntime, wish: ModelWish
 ) -> None:
     first = pool.acquire(ModelWish())
-    answering = first.model.answer(HI, AnswerOptions())
+    answering = first.model.complete(HI, AnswerOptions())
     second = pool.acquire(wish)
     assert second.model is not first.model and len(pool.residents()) == 2
     assert isinstance([*answering][-1], Answer), "what ran goes on"
@@ -316,7 +315,7 @@ def test_the_end_cancels_answers_and_loads(
     loads.hold(models["b"])
     with pool_of(tmp_path, loads) as pool:
         lease = pool.acquire(models.wish("a"))
-        answering = iter(lease.model.answer(HI, AnswerOptions()))
+        answering = iter(lease.model.complete(HI, AnswerOptions()))
         next(answering)
         waiting = Going(pool, models.wish("b"))
         eventually(lambda: "b.gguf" in loads.begun)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from geniex.chat.messages import Message
 from geniex.server.pool import Lease, ModelWish, Pool
 from geniex.session import Answer, AnswerOptions
 from geniex.speculation_wish import read_wish
@@ -274,7 +273,7 @@ def test_unload_ends_idle_ones_now_and_busy_ones_later(
     with pool_of(tmp_path, loads, pinned=(str(models["a"]),)) as pool:
         use(pool, models, "a", "b")
         busy = pool.acquire(models.wish("a", nctx=256))
-        events = iter(busy.model.answer([Message("user", "hi")], AnswerOptions()))
+        events = iter(busy.model.complete("hi", AnswerOptions()))
         next(events)
         assert pool.unload(str(models["a"])) == 2
         eventually(lambda: loads.fake(0).closed)
@@ -320,7 +319,7 @@ def test_many_requests_at_random_leave_nothing_behind(
             try:
                 lease: Lease = pool.acquire(dice.choice(wishes), gone)
                 with lease:
-                    *_, answer = lease.model.answer([Message("user", "x")], AnswerOptions())
+                    *_, answer = lease.model.complete("hi", AnswerOptions())
                     assert isinstance(answer, Answer) and answer.content == "aaaaa"
                     served.release()
                     lease.close(dice.choice((None, 0, 0.01)))

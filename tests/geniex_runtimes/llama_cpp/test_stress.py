@@ -91,8 +91,8 @@ def all_slots_answer(model: LlamaCppModel, expected: dict[str, str]) -> None:
     [
         pytest.param(False, 8, id="plain"),
         pytest.param(True, 8, id="mtp"),
-        pytest.param(False, 40, id="plain-long", marks=pytest.mark.slow),
-        pytest.param(True, 40, id="mtp-long", marks=pytest.mark.slow),
+        pytest.param(False, 30, id="plain-long", marks=pytest.mark.slow),
+        pytest.param(True, 20, id="mtp-long", marks=pytest.mark.slow),
     ],
 )
 def test_random_starts_and_cancels(
