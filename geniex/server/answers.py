@@ -20,7 +20,7 @@ from geniex.server.pump import Closes, Job, Work, leased
 from geniex.server.state import ServerState
 from geniex.server.usage import Usage, geniex_of, usage_of
 from geniex.session import OpenModel
-from geniex_catalogue.errors import GenerationError
+from geniex_catalogue.errors import GenerationError, UsageError
 
 
 class Events(Closes, Protocol):
@@ -74,7 +74,7 @@ def answers(
 
         def use(job: Job, model: OpenModel) -> Iterator[Item]:
             fields.check_model(model.loaded.info)
-            return _run(state, model, job, asks, choices)
+            return _run(state, fields, model, job, asks, choices)
 
         yield from leased(state.pool, wish, fields.stays(), use)(job)
 
@@ -82,7 +82,12 @@ def answers(
 
 
 def _run(
-    state: ServerState, model: OpenModel, job: Job, asks: Sequence[Ask], choices: int
+    state: ServerState,
+    fields: RequestFields,
+    model: OpenModel,
+    job: Job,
+    asks: Sequence[Ask],
+    choices: int,
 ) -> Iterator[Item]:
     name = model.resolved.name
     yield Opened(name, fingerprint(model), int(time.time()))
@@ -91,7 +96,7 @@ def _run(
     for prompt, ask in enumerate(asks):
         group: list[Answer] = []
         for choice in range(choices):
-            events = ask(model, choice)
+            events = _started(ask, model, choice, fields)
             job.closes(events)
             with closing(events):
                 for event in events:
@@ -105,6 +110,13 @@ def _run(
         usage += usage_of(group)
         all_answers += group
     yield Ended(usage, geniex_of(model, all_answers))
+
+
+def _started(ask: Ask, model: OpenModel, choice: int, fields: RequestFields) -> Events:
+    try:
+        return ask(model, choice)
+    except UsageError as exc:
+        raise fields.blamed(exc) from exc
 
 
 def _check_whole(answer: Answer) -> None:

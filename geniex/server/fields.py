@@ -23,7 +23,13 @@ from geniex.server.state import ServerState
 from geniex.speculation_wish import NO_WISH, SpeculationWish, read_wish
 from geniex_catalogue import names
 from geniex_catalogue.entries import catalogue
-from geniex_catalogue.errors import ModelNotFoundError, ModelPathError, ModelRefError, UsageError
+from geniex_catalogue.errors import (
+    GenieXError,
+    ModelNotFoundError,
+    ModelPathError,
+    ModelRefError,
+    UsageError,
+)
 from geniex_catalogue.regular import read_regular
 from geniex_runtimes.contract import ModelInfo, SamplingOptions
 
@@ -75,6 +81,10 @@ class RequestFields(BaseModel):
 
     def check_model(self, info: ModelInfo) -> None:
         """Raise RequestError for what this model cannot do, now that it is known."""
+
+    def blamed(self, error: UsageError) -> GenieXError:
+        """An error of the model's own, with the field that it is about where that is known."""
+        return error
 
     def stays(self) -> float | Unset:
         """`keep_alive` as `Lease.close` takes it."""
@@ -178,6 +188,12 @@ class Extras(SpeculatingFields):
             grammar=self._grammar(state.options.grammar_dir),
             logit_bias=_bias(self.logit_bias or {}),
         )
+
+    def blamed(self, error: UsageError) -> GenieXError:
+        """A grammar that the model does not accept is named."""
+        if "grammar" in error.message and (self.grammar_string or self.grammar_path):
+            return named(error, "grammar_string" if self.grammar_string else "grammar_path")
+        return super().blamed(error)
 
     def _grammar(self, folder: Path | None) -> str | None:
         if self.grammar_string and self.grammar_path:

@@ -13,8 +13,9 @@ from geniex.server.chat_completions.protocol import (
     stops,
 )
 from geniex.server.fields import Extras
-from geniex.server.refusals import unsupported
+from geniex.server.refusals import named, unsupported
 from geniex.server.state import ServerState
+from geniex_catalogue.errors import GenieXError, UsageError
 
 DEFAULT_MAX_TOKENS: Final = 16
 MAX_PROMPTS: Final = 2048
@@ -77,6 +78,11 @@ class CompletionRequest(Extras):
                 "`logprobs` of a prompt that is echoed are not supported: leave one of them out",
                 "echo",
             )
+
+    def blamed(self, error: UsageError) -> GenieXError:
+        """What is not about a grammar is about the prompt: it is empty, or has no such token."""
+        blamed = super().blamed(error)
+        return named(error, "prompt") if blamed is error else blamed
 
     def options(self, state: ServerState) -> AnswerOptions:
         """How to answer. Raises RequestError, naming the field."""

@@ -151,6 +151,14 @@ def test_a_bias_of_a_token_that_is_none_is_refused(client: TestClient) -> None:
     assert response.json()["error"]["param"] == "logit_bias"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_grammar_that_is_none_is_named(client: TestClient, stream: bool) -> None:
+    fields = body(grammar_string="root = 5", stream=stream)
+    response = client.post("/v1/chat/completions", json=fields)
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == "grammar_string"
+
+
 def test_an_answer_is_held_to_a_schema(client: TestClient) -> None:
     form = {"type": "json_schema", "json_schema": {"name": "city", "schema": SCHEMA}}
     answer = ask(client, response_format=form, temperature=1, seed=3, max_tokens=200)

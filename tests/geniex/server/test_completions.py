@@ -253,7 +253,9 @@ def test_what_cannot_be_is_refused_by_name(door: Door, fields: dict[str, Any], p
 
 @pytest.mark.parametrize("token", [-1, 258, 2**40])
 def test_a_token_that_is_none_is_refused(door: Door, token: int) -> None:
-    assert str(token) in door.refused(prompt=[token])["message"]
+    error = door.refused(prompt=[token])
+    assert str(token) in error["message"]
+    assert error["param"] == "prompt"
 
 
 def test_an_error_after_the_first_byte_is_an_event(over: Over) -> None:
