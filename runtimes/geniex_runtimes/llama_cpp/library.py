@@ -28,6 +28,8 @@ logging.getLogger("geniex").addHandler(logging.NullHandler())
 # ggml's log levels; 5 continues the line before
 _LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, 4: logging.ERROR}
 _CONTINUED = 5
+# how a decode ends that we stopped ourselves: no error of anybody's
+_STOPPED = ("compute_async failed with error 1", "compute status: 1", "failed to decode, ret = 2")
 
 
 class Library:
@@ -86,7 +88,8 @@ class Library:
     def _on_log(self, level: int, text: bytes, _: object) -> None:
         line = text.decode("utf-8", "replace").rstrip("\n")
         if level != _CONTINUED:
-            self._continued = _LEVELS.get(level, logging.DEBUG)
+            stopped = line.endswith(_STOPPED)
+            self._continued = logging.DEBUG if stopped else _LEVELS.get(level, logging.DEBUG)
         if line.strip(" ."):
             if self._continued >= logging.WARNING:
                 self.recent.append(line.strip())

@@ -1,5 +1,6 @@
 """Slots, prefix reuse and cancelling, seen from outside on the built-in tiny model."""
 
+import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -109,7 +110,9 @@ def test_a_cancelled_waiting_request_never_runs(tiny: LlamaCppModel) -> None:
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.02, 0.2])
-def test_cancelling_a_prefill_is_quick_and_harmless(tiny_chat: Path, pause: float) -> None:
+def test_cancelling_a_prefill_is_quick_and_harmless(
+    tiny_chat: Path, pause: float, caplog: pytest.LogCaptureFixture
+) -> None:
     with load(tiny_chat, context_length=4096) as model:
         expected = answer(model, turn(QUESTIONS[0])).text
         long = [2, *([300, 301, 302, 303] * 1000)]
@@ -118,7 +121,9 @@ def test_cancelling_a_prefill_is_quick_and_harmless(tiny_chat: Path, pause: floa
         running.close()
         started = time.monotonic()
         assert answer(model, turn(QUESTIONS[0])).text == expected
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 5
+    # what was stopped on purpose is nobody's error
+    assert [one.message for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
 def test_an_abandoned_generation_stops(tiny: LlamaCppModel) -> None:
