@@ -18,30 +18,19 @@ class Ledger:
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._characters = 0
-        self._unfinished: list[TokenLogprob] = []
         # (where the token's text ends, its entry), in characters of the answer
         self._entries: list[tuple[int, TokenLogprob]] = []
 
     def add(self, entries: Iterable[TokenLogprob]) -> None:
         """Note the next tokens."""
         for entry in entries:
-            self._unfinished.append(entry)
             self._characters += len(self._decoder.decode(entry.data))
-            if not self._decoder.getstate()[0]:
-                self._settle()
+            within = bool(self._decoder.getstate()[0])
+            self._entries.append((self._characters + within, entry))
 
     def take(self, begin: int, end: int) -> tuple[TokenLogprob, ...]:
         """The entries of the text between two places, each once."""
-        if self._characters < end:
-            self._settle()  # the answer ends within a character
-        first, last = (
-            bisect_right(self._entries, place, key=itemgetter(0)) for place in (begin, end)
-        )
+        first, last = (bisect_right(self._entries, at, key=itemgetter(0)) for at in (begin, end))
         taken = tuple(entry for _, entry in self._entries[first:last])
         del self._entries[first:last]
         return taken
-
-    def _settle(self) -> None:
-        end = self._characters + bool(self._decoder.getstate()[0])
-        self._entries += [(end, entry) for entry in self._unfinished]
-        self._unfinished.clear()

@@ -1,10 +1,16 @@
 """Our JSON grammar, judged by llama.cpp on the built-in model's vocabulary."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from geniex.grammar import JSON_GRAMMAR
+from geniex.config import Settings
+from geniex.grammar import JSON_GRAMMAR, Marks
+from geniex.session import open_model
+from geniex_runtimes.contract import SamplingOptions
+from geniex_runtimes.fake import FakeRuntime
+from tests.geniex.conftest import Scripted
 from tests.geniex.judge import Judge
 
 GOOD = (
@@ -42,3 +48,20 @@ def test_json_passes(judge: Judge, text: str) -> None:
 )
 def test_all_else_does_not(judge: Judge, text: str) -> None:
     assert not judge.accepts(JSON_GRAMMAR, text)
+
+
+def test_marks_of_the_chat_format_are_not_drawn(scripted: Scripted, tmp_path: Path) -> None:
+    # the scripted vocabulary has one mark, which ends the answer
+    scripted(FakeRuntime(name="llama_cpp"))
+    with open_model("geniex/tiny-chat", Settings(tmp_path)) as model:
+        assert Marks(model.loaded).held_to("root ::= [a]", SamplingOptions()).logit_bias == ()
+
+
+def test_marks_that_belong_to_the_grammar_may_be_drawn(tmp_path: Path) -> None:
+    with open_model("geniex/tiny-chat", Settings(tmp_path)) as model:
+        marks, loaded = Marks(model.loaded), model.loaded
+        for keep in (frozenset[str](), frozenset({"<|tool_call>"})):
+            held = marks.held_to("root ::= [a]", SamplingOptions(logit_bias=((7, 1.0),)), keep)
+            assert held.logit_bias[0] == (7, 1.0)
+            texts = {loaded.detokenize([token]) for token, _ in held.logit_bias[1:]}
+            assert texts == loaded.info.control_tokens - loaded.info.end_tokens - keep

@@ -33,6 +33,7 @@ def grammar(source: str) -> str:
         pytest.param("^[a-c_-]*?$", ["a_-c", "d", ""], id="class, lazy"),
         pytest.param("^[^a-c]$", ["d", "a", "é", '"', "\\"], id="negated class"),
         pytest.param(r"^\d+\.\d$", ["12.5", "12x5", ".5"], id="digits"),
+        pytest.param(r"^[^\w][^\d]$", ["- ", "é ", "-٣", "-x"], id="sets and other alphabets"),
         pytest.param(r"^\w\W\s\S$", ["a- b", "a-  ", "aab b"], id="sets"),
         pytest.param(r"^\"\\\/$", ['"\\/', '"/'], id="escapes"),
         pytest.param(r"^\x41\u00e9$", ["Aé", "A"], id="numbered"),

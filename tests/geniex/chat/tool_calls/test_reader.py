@@ -164,6 +164,12 @@ CALLS = [
         [PARIS_CALL],
         id="gpt-oss, addressed first",
     ),
+    pytest.param(
+        f"[TOOL_CALLS]other <tool_call>{NOW}</tool_call>",
+        "[TOOL_CALLS]other",
+        [NOW_CALL],
+        id="in one",
+    ),
     pytest.param(f"<|tool_call|>[{WEATHER}]<|/tool_call|>", "", [PARIS_CALL], id="granite, phi"),
     pytest.param(
         f'<|START_ACTION|>[{{"tool_call_id": "0", "tool_name": "weather", "parameters": {PARIS}}}]'
