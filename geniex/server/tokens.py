@@ -100,10 +100,17 @@ def _tokens(body: TokenizeRequest, model: LoadedModel) -> list[int] | list[Token
     first = model.info.bos_token
     typed = bool(first) and body.parse_special and body.content.startswith(first)
     if not body.add_special and not typed:
-        tokens = tokens[len(model.tokenize([])) :]
+        tokens = _unframed(tokens, model.tokenize([]))
     if not body.with_pieces:
         return tokens
     return [TokenPiece(id=token, piece=_piece(model.token_bytes(token))) for token in tokens]
+
+
+def _unframed(tokens: list[int], frame: list[int]) -> list[int]:
+    """The tokens without what the model puts around every text: before it, or behind it as well."""
+    pairs = enumerate(zip(tokens, frame, strict=False))
+    before = next((index for index, (one, other) in pairs if one != other), len(frame))
+    return tokens[before : len(tokens) - (len(frame) - before)]
 
 
 def _piece(data: bytes) -> str | list[int]:

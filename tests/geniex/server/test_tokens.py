@@ -1,14 +1,24 @@
 """`/tokenize` and `/detokenize`."""
 
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from starlette.testclient import TestClient
 
+from geniex.config import Settings
+from geniex.server.app import build_app
+from geniex.server.options import ServerOptions
+from geniex.server.pool import Pool, PoolOptions
+from geniex.server.state import ServerState
+from geniex_catalogue.hubs.localfs import import_path
+from geniex_catalogue.names import parse
+from geniex_catalogue.store import Store
 from geniex_runtimes.fake import BOS, EOS
 from tests.geniex.server.conftest import MODEL
 from tests.geniex.server.live import LiveServer
+from tests.toys import bert
 
 HI = [104, 105]
 
@@ -95,3 +105,21 @@ def test_there_and_back_with_a_real_model(live_server: LiveServer, text: str) ->
         assert b"".join(p.encode() if isinstance(p, str) else bytes(p) for p in parts) == (
             text.encode()
         )
+
+
+def test_what_stands_around_a_text_of_an_embedding_model(tmp_path: Path) -> None:
+    bert.write_bert(tmp_path / "bert.gguf", bert.Bert())
+    settings = Settings(data_dir=tmp_path / "data")
+    import_path(parse("local/bert"), tmp_path / "bert.gguf", Store(settings.data_dir))
+    state = ServerState(settings, ServerOptions(), Pool(settings, PoolOptions()))
+    with TestClient(build_app(state)) as client:
+        asked = {"model": "local/bert", "content": "the cat"}
+
+        def found(**more: object) -> list[int]:
+            response = client.post("/tokenize", json={**asked, **more})
+            assert response.status_code == 200, response.text
+            return list(response.json()["tokens"])
+
+        assert found(add_special=True) == [bert.CLS, 4, 5, bert.SEP]
+        assert found() == [4, 5]
+        assert found(content="") == []
