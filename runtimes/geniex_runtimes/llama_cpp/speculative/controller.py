@@ -12,8 +12,9 @@ what llama.cpp needs to build its graph anew. A trial that succeeds is followed 
 it is believed; where nothing could pay even if all were accepted, there are next to no trials. So a
 text that has turned predictable is noticed within 32 steps wherever the first draft token costs at
 most half a plain step, and later where it costs more. Where plain decoding seems the faster from
-the start, the first steps of the first answer are tried all the same: what was measured at load is
-not believed unseen.
+the start, the first steps of the first answer are tried all the same, and the first step of every
+answer after it: what was measured is not believed unseen, and every answer can tell what drafting
+would have been like.
 
 With several slots in a batch, a slot's choice is judged by the tokens per second of the whole
 batch, the other slots' rows being what they were at its last step.
@@ -40,8 +41,8 @@ _FOLLOWING = 6e-6
 # a step so quick that even this shows: the drafter had better not follow while it rests
 _QUICK_STEP = 1e-3
 _MOST_CREDIT, _MOST_DEBT = 2.0, 4.0
-# trials at the very start, until one is accepted
-_OPENING = 4
+# trials at the start of the first answer until one is accepted, and of every other answer
+_OPENING, _LATER_OPENING = 4, 1
 # steps between trials: at least, while off; from and to, doubling, while on
 _OFF_GAP = 16
 # steps between looks while a trial is due and not yet affordable: fewest and most
@@ -65,6 +66,7 @@ class _Slot:
     most: int
     least: int
     adapt: bool
+    opening: int  # trials that are left at the start of this answer
     rates: list[Rate]
     lengths: list[float]  # chance that a draft, asked for, gets to each position
     credit: float = 0.0
@@ -117,6 +119,7 @@ class Controller:
             most=most,
             least=max(1, least),
             adapt=self._adapt if adapt is None else adapt,
+            opening=max(self._opening, _LATER_OPENING),
             rates=[
                 # a change shows in the first position first, which is seen at every draft
                 Rate(average, _PRIOR_WEIGHT, alert=position == 0)
@@ -151,7 +154,7 @@ class Controller:
             self._weigh(one)
         if not one.adapt or one.best or one.asked or (one.most and one.rates[0].rising):
             return 0
-        if self._opening:
+        if one.opening:
             return 0
         if not one.most or self._worth_trying(one) == 0:
             wait = _HOPELESS_GAP - one.waited
@@ -259,7 +262,7 @@ class Controller:
 
     def _trial(self, one: _Slot) -> int | None:
         """Another length to try at this step, if one is due and affordable."""
-        if not one.best and self._opening and one.least <= one.most:
+        if not one.best and one.opening and one.least <= one.most:
             return one.least
         if one.best:
             if one.waited < one.gap:
@@ -321,8 +324,9 @@ class Controller:
         speed = one.tokens[one.best] / one.times[one.best]
         decoding = self._costs.targets(one.others + 1 + proposed, 0)[0]
         one.credit -= (decoding + drafting + one.others_draft) * speed - (one.tokens[0] + accepted)
-        if not one.best and self._opening:
-            self._opening = 0 if accepted else self._opening - 1
+        if not one.best and one.opening:
+            one.opening = 0 if accepted else one.opening - 1
+            self._opening = min(self._opening, one.opening)
         if one.asked and not proposed:
             return  # nothing was tried: try again at the next step
         one.waited = 0

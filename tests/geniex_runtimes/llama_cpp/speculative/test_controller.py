@@ -170,13 +170,23 @@ def test_what_cannot_pay_is_tried_at_the_start_alone(
     assert set(result.states) == {"off"}
 
 
-def test_only_the_first_answer_opens_with_trials() -> None:
+@pytest.mark.parametrize(
+    ("accepted", "first", "later"),
+    [(1, [1, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]), (0, [1, 1, 1, 1, 0, 0], [1, 0, 0, 0, 0, 0])],
+    ids=["right", "wrong"],
+)
+def test_every_answer_opens_with_a_trial(accepted: int, first: list[int], later: list[int]) -> None:
     machine = MACHINES["toy"]
     controller = Controller(machine.costs(), 3)
-    for first in (1, 0):
+    for expected in (first, later, later):
         controller.begin(0)
-        assert controller.choose(0) == first
-        controller.record(0, first, first, machine.rows[first], machine.draft[0] * first)
+        lengths = []
+        for _ in expected:
+            asked = controller.choose(0)
+            lengths.append(asked)
+            taken = min(asked, accepted)
+            controller.record(0, asked, taken, machine.rows[asked], machine.draft[0] * asked)
+        assert lengths == expected
 
 
 def test_resting_lasts_until_the_next_trial() -> None:
@@ -279,19 +289,25 @@ def test_a_task_has_its_own_limits() -> None:
     assert controller.choose(0) == 4
 
 
-@pytest.mark.parametrize(("accepted", "first"), [(0, 0), (3, 3)])
-def test_a_new_slot_begins_with_what_the_others_learnt(accepted: int, first: int) -> None:
+@pytest.mark.parametrize(("accepted", "first"), [(0, [1, 0, 0]), (3, [3, 3, 3])])
+def test_a_new_slot_begins_with_what_the_others_learnt(accepted: int, first: list[int]) -> None:
     machine = MACHINES["cheap rows"]
     controller = Controller(machine.costs(), 3)
     controller.begin(0)
     assert controller.choose(0) == 3, "optimistic at first"
-    for _ in range(200):
-        asked = controller.choose(0)
+
+    def step(slot: int) -> int:
+        asked = controller.choose(slot)
         taken = min(asked, accepted)
         seconds = machine.seconds(asked) - machine.rows[asked]
-        controller.record(0, asked, taken, machine.rows[asked], seconds)
+        controller.record(slot, asked, taken, machine.rows[asked], seconds)
+        return asked
+
+    for _ in range(200):
+        step(0)
     controller.begin(1)
-    assert controller.choose(1) == first
+    # the first step of every answer is tried
+    assert [step(1) for _ in first] == first
 
 
 def play(machine: Machine, rates: list[float]) -> Controller:

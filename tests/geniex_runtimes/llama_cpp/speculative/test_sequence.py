@@ -30,6 +30,12 @@ class Scripted:
     def accept(self, slot: int, verified: Rows, accepted: int) -> None:
         self.calls.append(("accept", slot, accepted))
 
+    def pause(self) -> None:
+        self.calls.append(("pause",))
+
+    def resume(self) -> None:
+        self.calls.append(("resume",))
+
     def close(self) -> None:
         self.calls.append(("close",))
 
@@ -83,3 +89,11 @@ def test_all_follow_whoever_proposed() -> None:
     drafter.close()
     for each in both:
         assert each.calls[-3:] == [("process", 0), ("accept", 0, 1), ("close",)]
+
+
+def test_all_pause_and_resume() -> None:
+    first, second = Scripted("first", {}), Scripted("second", {})
+    sequence = DrafterSequence([first, second])
+    sequence.pause()
+    sequence.resume()
+    assert first.calls == second.calls == [("pause",), ("resume",)]
