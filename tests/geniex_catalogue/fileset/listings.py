@@ -22,10 +22,12 @@ HEADS: Facts = {
 
 
 def part(number: int, count: int, facts: Facts | None = None) -> Facts:
+    """The facts of one part of a split file."""
     return {**(facts or {}), "split.no": number - 1, "split.count": count}
 
 
 def header(facts: Facts) -> GGUFHeader:
+    """A header with these facts and a few tensors."""
     names = ["token_embd.weight", "blk.0.attn_norm.weight", "blk.2.nextn.eh_proj.weight"]
     if facts.get("split.no"):
         names = [f"blk.{facts['split.no']}.ffn_norm.weight"]
@@ -34,10 +36,12 @@ def header(facts: Facts) -> GGUFHeader:
 
 
 def listing(text: str) -> FileSet:
+    """The set of the files that the words name."""
     return group(ModelFile(name, 1) for name in text.split())
 
 
 def with_headers(files: Mapping[str, Facts]) -> FileSet:
+    """The set of these files, each with a header of its facts."""
     return group(ModelFile(name, 1, header=header(facts)) for name, facts in files.items())
 
 
