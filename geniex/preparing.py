@@ -16,6 +16,11 @@ from geniex.grammar import Marks
 from geniex_catalogue.errors import UsageError
 from geniex_runtimes.contract import SamplingOptions
 
+_STRICT = (
+    "arguments are held to the schema of a strict tool where a call is required, "
+    "not where the model may choose"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -66,6 +71,8 @@ def prepare(
         held = _constraint(template, rendered, tools, options)
         sampling = marks.held_to(held.grammar, sampling, held.kept)
         notes += held.notes
+    elif any(tool.strict for tool in tools):
+        notes += (_STRICT,)
     return Prepared(rendered, sampling, tools, notes, options)
 
 

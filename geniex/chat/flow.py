@@ -36,7 +36,7 @@ class Flow:
                     yield from self._finish()
                     # an answer that was stopped behind its only call is whole
                     ended = event.finish_reason == "cancelled" and self._stopped
-                    yield replace(event, finish_reason="stop") if ended else event
+                    yield _whole(event) if ended else event
                 elif not self._stopped:
                     yield from self._feed(event)
                     if self._stopped:
@@ -98,3 +98,7 @@ class Flow:
                 yield replace(part, logprobs=entries) if entries else part
             else:
                 yield part
+
+
+def _whole(done: Done) -> Done:
+    return Done("stop", replace(done.profile, stop_reason="stop"))

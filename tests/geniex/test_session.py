@@ -206,6 +206,15 @@ def test_a_form_or_a_required_call_is_a_grammar(scripted: Install, settings: Set
         assert native(model).requests[-1].sampling.grammar is None
 
 
+def test_what_strict_tools_can_count_on_is_told(scripted: Install, settings: Settings) -> None:
+    strict = Tool("weather", parameters={"type": "object"}, strict=True)
+    with opened(scripted, settings) as model:
+        free = whole(model, AnswerOptions(tools=(strict,)))
+        held = whole(model, AnswerOptions(tools=(strict,), tool_choice=ToolChoice("required")))
+    assert any("strict tool" in note for note in free.notes)
+    assert not any("strict tool" in note for note in held.notes)
+
+
 SWITCH = (
     "{% for m in messages %}{{ m.content }}{% endfor %}"
     "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"

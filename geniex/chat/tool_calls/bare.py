@@ -1,4 +1,4 @@
-"""Calls as bare JSON: an answer that is nothing else, a fenced block, or what a start token opens.
+"""Calls as bare JSON: alone, in a fenced block, among words, or behind a mark of their own.
 
 {"name": "weather", "parameters": {"city": "Paris"}}            Llama 3, and models without
 <|python_tag|>{"name": ...}; {"name": ...}                      a format of their own
@@ -15,7 +15,7 @@ from geniex.chat.tool_calls.reader import CallReader, Reading
 
 _FENCE = "```"
 _LANGUAGES = ("json", "tool_call", "tool_calls")
-_ENDS = {"<|tool_call|>": "<|/tool_call|>", "<|START_ACTION|>": "<|END_ACTION|>", _FENCE: _FENCE}
+_ENDS = {"<|tool_call|>": "<|/tool_call|>", "<|START_ACTION|>": "<|END_ACTION|>"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Bare:
 
     arguments: str = "arguments"
     mark: str = ""
-    marks: Sequence[str] = (_FENCE, "<|python_tag|>", "<|tool_call|>", "<|START_ACTION|>")
+    marks: Sequence[str] = (_FENCE, "<|python_tag|>", *_ENDS, '{"name"', '[{"name"')
     starts: Sequence[str] = ("{", "[")
 
     @property
@@ -32,7 +32,7 @@ class Bare:
         return (self.mark, _ENDS[self.mark]) if self.mark else ()
 
     def read(self, reader: CallReader, mark: str) -> Reading:
-        if mark in self.starts:
+        if mark.startswith(("{", "[")):
             reader.back_to(reader.place - len(mark))
         if mark == _FENCE:
             for language in _LANGUAGES:
@@ -41,11 +41,12 @@ class Bare:
         if (yield from reader.skip()) == "[":
             found = yield from read_list(reader)
         else:
-            found = yield from _run(reader, marked=mark in _ENDS and mark != _FENCE)
-        if found and mark in _ENDS and not reader.stopped:
+            found = yield from _run(reader, marked=mark in _ENDS)
+        end = _FENCE if mark == _FENCE else _ENDS.get(mark)
+        if found and end and not reader.stopped:
             place = reader.place
             yield from reader.skip()
-            if not (yield from reader.literal(_ENDS[mark])):
+            if not (yield from reader.literal(end)):
                 reader.back_to(place)
         return found
 

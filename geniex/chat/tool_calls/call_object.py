@@ -166,7 +166,10 @@ def _member(reader: CallReader, call: _Call, key: str, first: str) -> Reading:
 
 
 def _arguments(value: str | None) -> str | None:
-    """Arguments as they were written; out of a string, and empty for null; None for others."""
+    """Arguments as they were written: an object, out of a string too; empty for null.
+
+    None for others.
+    """
     if value is None or value.startswith("{"):
         return value
     try:
@@ -175,7 +178,8 @@ def _arguments(value: str | None) -> str | None:
         return None
     if inner is None:
         return ""
-    return inner.strip() if isinstance(inner, str) else None
+    text = inner.strip() if isinstance(inner, str) else "-"
+    return text if text.startswith("{") or not text else None
 
 
 def stream_value(reader: CallReader) -> Reading:

@@ -124,7 +124,7 @@ def test_one_call_stops_the_generation() -> None:
     source = generation([CALL, " and on", CALL])
     *parts, done = flow(parallel=False).parts(source)
     assert told(parts) == ("", "", 1)
-    assert done == Done("stop", Profile())
+    assert done == Done("stop", Profile(stop_reason="stop"))
     assert list(source) == []
 
 

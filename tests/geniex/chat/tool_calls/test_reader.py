@@ -118,6 +118,8 @@ CALLS = [
     pytest.param(f"So:\n```\n{WEATHER}\n{NOW}\n```\nx", "So:\nx", BOTH, id="fenced behind words"),
     pytest.param(f"{WEATHER}\n{NOW}\nDone", "\nDone", BOTH, id="json twice, and words"),
     pytest.param(f"[{WEATHER}, {NOW}]", "", BOTH, id="list"),
+    pytest.param(f"So: {WEATHER}.", "So:.", [PARIS_CALL], id="json among words"),
+    pytest.param(f"So:\n[{WEATHER}, {NOW}]\n", "So:", BOTH, id="list behind words"),
     pytest.param('{"name": "now", "arguments": null}', "", [NOW_CALL], id="null arguments"),
     pytest.param(f"[TOOL_CALLS] [{WEATHER}, {NOW}]", "", BOTH, id="mistral"),
     pytest.param(
@@ -207,7 +209,9 @@ NO_CALLS = [
     ),
     *("```python\nprint(1)\n```", "```json\n[]\n```", "<tool_call>", "<tool_call>now</tool_call>"),
     WEATHER.replace("weather", "other"),
-    f"words before {WEATHER}",
+    f"words before {WEATHER.replace('weather', 'other')}",
+    '<tool_call>{"name": "now", "arguments": "three"}</tool_call>',
+    'so {"name": "Ada", "age": 3} it is',
     f"<tool_call>{NOW.replace('now', 'new')}</tool_call>",
     '<tool_call>{"name": "now", "arguments": [1]}</tool_call>',
     '<tool_call>{"name": "now", "arguments": 3}</tool_call>',
@@ -219,7 +223,7 @@ NO_CALLS = [
     "<|tool_call>call:weather",
     "<|channel|>commentary to=functions.other<|message|>{}",
     "<|channel|>final<|message|>Hi",
-    f"<|python_tag|>now.call() {NOW}",
+    "<|python_tag|>now.call()",
 ]
 
 
