@@ -33,7 +33,7 @@ def tree(folder: Path) -> set[str]:
     return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
 
 
-# a manifest with another set's shard and a precision that has not arrived
+# a manifest as the caches of GenieX have them
 THEIRS = {
     "Name": "org/repo",
     "PluginId": "llama_cpp",
