@@ -2,14 +2,14 @@
 
 Held to: `type` (also a list), `properties` in their order, `required`, `additionalProperties`,
 `items`, `prefixItems`, `minItems`, `maxItems`, `enum`, `const`, `minLength`, `maxLength`, `pattern`
-(see geniex.chat.gbnf.patterns), `format` (date, time, date-time, uuid, email, ipv4), `minimum`,
-`maximum` and their exclusive forms, `anyOf`, `oneOf` where its branches cannot overlap, `allOf`,
-`$ref` within the schema, also recursive, and `nullable`. Any other keyword is refused by its name,
-but for those that only describe (`title`, `default`, ...) and those that begin with `x-`.
+(see geniex.chat.gbnf.patterns), `format` (those of geniex.chat.gbnf.formats), `minimum`, `maximum`
+and their exclusive forms, `anyOf`, `oneOf` where its branches cannot overlap, `allOf`, `$ref`
+within the schema, also recursive, and `nullable`. Any other keyword is refused by its name, but for
+those that only describe (`title`, `default`, ...) and those that begin with `x-`.
 
 A grammar may be narrower than its schema: no members beyond `properties` unless
 `additionalProperties` says so, no items beyond `prefixItems` unless `items` says so, no exponents
-in bounded numbers.
+in bounded numbers, no white space but single blanks.
 """
 
 import json

@@ -59,6 +59,8 @@ def string_of(schema: Mapping[str, Any], path: str, notation: Notation, rules: R
     """The strings that a schema allows. Raises SchemaError."""
     limits = [key for key in ("pattern", "format", "minLength", "maxLength") if key in schema]
     mark = quote(notation.mark)
+    if "format" in schema and schema.get("minLength") in (0, 1):
+        limits.remove("minLength")  # no format is empty
     if "pattern" in schema or "format" in schema:
         if len(limits) > 1:
             raise refuse(limits[1], path, f"it cannot be held to beside `{limits[0]}`")

@@ -74,6 +74,8 @@ def test_what_is_outside_the_subset_is_refused(source: str) -> None:
         ("date-time", ["2024-02-28T10:00:00Z"], ["2024-02-28 10:00:00Z", "2024-02-28"]),
         ("uuid", ["123e4567-e89b-12d3-a456-426614174000"], ["123e4567e89b12d3a456426614174000"]),
         ("email", ["ada.l+x@example.co.uk"], ["ada@", "@x.de", "ada@x", "a..b@x.de"]),
+        ("uri", ["https://a-b.example.com:80/x/y.html", "http://x.de"], ["x.de", "ftp://x.de"]),
+        ("duration", ["P3DT4H", "PT90S", "PT1H30M"], ["P", "3D", "PT"]),
         ("ipv4", ["0.0.0.0", "255.10.199.1"], ["256.1.1.1", "1.2.3", "01.2.3.4"]),
     ],
 )
