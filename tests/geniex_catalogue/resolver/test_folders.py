@@ -1,0 +1,87 @@
+"""Folders that a path leads to: one model, or which of several."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from geniex_catalogue.errors import (
+    AmbiguousModelError,
+    GGUFError,
+    ModelFileError,
+    ModelNotFoundError,
+)
+from geniex_catalogue.hubs.localfs import import_path
+from geniex_catalogue.names import ModelRef
+from geniex_catalogue.resolver import resolve
+from geniex_catalogue.store import Store
+from tests.geniex_catalogue.resolver.files import found, write
+from tests.ggufwriter import small
+
+
+def test_a_folder_with_one_model(tmp_path: Path, store: Store) -> None:
+    folder = write(
+        tmp_path / "f",
+        **{
+            "Q4_K_M__m": small(),
+            "mmproj-F16": small("clip"),
+            "assistant": small("gemma4-assistant"),
+            ".cache__x": b"junk",
+        },
+    )
+    model = found(str(folder), store)
+    assert (model.files, model.precision) == ((folder / "Q4_K_M" / "m.gguf",), "Q4_K_M")
+    draft = found(str(folder), store, "draft")
+    assert draft.files == (folder / "assistant.gguf",)
+
+
+def test_a_folder_with_several_models_names_them(tmp_path: Path, store: Store) -> None:
+    folder = write(tmp_path / "f", **{"m-Q4_0": small(), "m-Q8_0": small()})
+    with pytest.raises(AmbiguousModelError) as caught:
+        resolve(str(folder), store)
+    assert {Path(name) for name in caught.value.candidates} == {
+        folder / "m-Q4_0.gguf",
+        folder / "m-Q8_0.gguf",
+    }
+    assert "path" in str(caught.value.hint)
+
+
+def test_a_damaged_neighbour_is_no_hindrance(tmp_path: Path, store: Store) -> None:
+    folder = write(tmp_path / "f", good=small(), bad=small()[:-1])
+    assert found(str(folder), store).files == (folder / "good.gguf",)
+    (folder / "good.gguf").unlink()
+    with pytest.raises(GGUFError, match=r"bad\.gguf"):
+        resolve(str(folder), store)
+
+
+def test_a_bundle(tmp_path: Path, store: Store) -> None:
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    for name in ("b.bin", "a.bin", "tokenizer.json", "genie_config.json"):
+        (folder / name).write_text("1")
+    (folder / "metadata.json").write_text(json.dumps({"precision": "w4a16"}))
+    model = found(str(folder), store)
+    assert (model.format, model.path, model.precision) == ("qairt", folder, "W4A16")
+    assert (len(model.files), model.header) == (5, None)
+
+
+def test_a_folder_that_cannot_be_read(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "f", m=small())
+
+    def refuse(path: Path, pattern: str) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "glob", refuse)
+    with pytest.raises(ModelFileError, match="Permission denied") as caught:
+        resolve(str(folder) + "/", store)
+    assert str(folder) in caught.value.message
+    with pytest.raises(ModelFileError, match="Permission denied"):
+        import_path(ModelRef("a", "b"), folder, store)
+
+
+def test_an_empty_folder(tmp_path: Path, store: Store) -> None:
+    (tmp_path / "f").mkdir()
+    with pytest.raises(ModelNotFoundError, match="f"):
+        resolve(str(tmp_path / "f"), store)
