@@ -1,0 +1,124 @@
+"""Interruptions: what has arrived stays and is gone on from, and two pull once."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from geniex_catalogue.errors import GenieXError
+from geniex_catalogue.names import parse
+from geniex_catalogue.pull import execute, plan_pull, pull
+from geniex_catalogue.store import Store
+from tests.geniex_catalogue.pull.models import gguf
+from tests.hubserver import Fault, HubServer
+
+ROOT = Path(__file__).parents[3]
+PULL = """
+import sys
+from pathlib import Path
+from geniex_catalogue.names import parse
+from geniex_catalogue.pull import pull
+from geniex_catalogue.store import Store
+print(pull(parse(sys.argv[2]), Store(Path(sys.argv[1]))).precisions)
+"""
+
+
+def test_an_interrupted_second_precision_does_not_hide_the_first(
+    repo: HubServer, store: Store
+) -> None:
+    first = pull(parse("org/repo:Q4_0"), store)
+    plan = plan_pull(parse("org/repo:Q8_0"), store)
+    repo.faults["cdn"] = [Fault(cut=5000), Fault(404)]
+    repo.faults["resolve"] = [Fault(), Fault(404)]
+    with pytest.raises(GenieXError):
+        execute(plan, store)
+    (model,) = store.list()
+    assert (model.status, model.precisions, model.partial) == ("ready", ("Q4_0",), ("Q8_0",))
+    assert (first.folder / "m-Q4_0.gguf").exists()
+    third = pull(parse("org/repo:F16"), store)
+    assert (third.precisions, third.partial) == (("Q4_0", "F16"), ("Q8_0",))
+    again = plan_pull(parse("org/repo:Q8_0"), store)
+    assert again.remaining == (again.total or 0) - 5000
+    assert execute(again, store).precisions == ("Q4_0", "Q8_0", "F16")
+    assert not (first.folder / ".inflight").exists()
+
+
+@contextmanager
+def child(store: Store, name: str) -> Iterator["subprocess.Popen[str]"]:
+    """Another process that pulls."""
+    path = os.pathsep.join(str(ROOT / root) for root in ("catalogue", "runtimes", "."))
+    process = subprocess.Popen(
+        [sys.executable, "-c", PULL, str(store.root), name],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def large(hub: HubServer, values: int = 2_000_000) -> bytes:
+    """A model of some megabytes on the hub."""
+    data = gguf(values)
+    hub.add("org/large", {"large-Q8_0.gguf": data})
+    return data
+
+
+def arrived(store: Store) -> int:
+    found = store.folder(parse("org/large")) / ".inflight" / "large-Q8_0.gguf.partial"
+    return found.stat().st_size if found.exists() else 0
+
+
+def wait_for(store: Store, count: int) -> None:
+    """Wait until so many bytes of the large model are on the disk."""
+    end = time.monotonic() + 30
+    while arrived(store) < count:
+        assert time.monotonic() < end, "nothing arrives"
+        time.sleep(0.02)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill-9"])
+@pytest.mark.parametrize("stalled", [False, True], ids=["moving", "stalled"])
+def test_a_process_that_is_stopped_leaves_a_part_to_go_on_from(
+    hub: HubServer, store: Store, sent: signal.Signals, stalled: bool
+) -> None:
+    data = large(hub)
+    hub.pace = 4_000_000
+    with child(store, "org/large") as process:
+        wait_for(store, 2_000_000)
+        if stalled:
+            hub.pace = 30_000  # two seconds to the next piece
+        begin = time.monotonic()
+        process.send_signal(sent)
+        process.wait(10)
+        assert time.monotonic() - begin < 1
+    hub.pace, hub.served = None, 0
+    (model,) = store.list()
+    assert (model.status, model.partial) == ("partial", ("Q8_0",))
+    assert model.size >= 2_000_000
+    kept = arrived(store)
+    assert pull(parse("org/large"), store).status == "ready"
+    assert store.verify(parse("org/large")) == ()
+    # besides the rest, only the header is read again (and a last piece may still have been sent)
+    assert hub.served <= len(data) - kept + 500_000
+
+
+def test_two_processes_pull_once(hub: HubServer, store: Store) -> None:
+    data = large(hub)
+    hub.pace = 8_000_000
+    with child(store, "org/large") as one, child(store, "org/large") as two:
+        answers = [process.communicate(timeout=60) for process in (one, two)]
+    assert answers == [("('Q8_0',)\n", "")] * 2
+    assert store.verify(parse("org/large")) == ()
+    assert hub.served < len(data) * 1.2
