@@ -42,6 +42,15 @@ def one_or_more(call: str, between: str, *, several: bool) -> str:
     return f"{call} ({quote(between)} {call}){{0,{_MOST_CALLS - 1}}}" if several else call
 
 
+def parsed(text: str) -> object:
+    """The value of a JSON text. Raises ValueError, also for NaN and Infinity."""
+    return json.loads(text, parse_constant=_no_constant)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
 class ValueEnd:
     """Finds where a JSON value ends, in a text that comes in pieces."""
 

@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from geniex.chat.gbnf.rules import Rules, either, quote
-from geniex.chat.tool_calls.call_object import one_or_more
+from geniex.chat.tool_calls.call_object import one_or_more, parsed
 from geniex.chat.tool_calls.reader import CallReader, Reading
 
 _OPEN, _CLOSE, _QUOTE = "<|tool_call>", "<tool_call|>", '<|"|>'
@@ -135,7 +135,7 @@ def _scalar(reader: CallReader) -> Generator[None, None, str]:
 
 def _as_json(text: str) -> str:
     try:
-        json.loads(text)
+        parsed(text)
     except ValueError:
         return json.dumps(text, ensure_ascii=False)
     return text

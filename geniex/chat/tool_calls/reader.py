@@ -258,9 +258,11 @@ class CallReader:
 
     def until(self, mark: str, most: int) -> Generator[None, None, str | None]:
         """Pass a text up to a mark, and the mark; None where it does not come in `most`."""
-        while (at := self._buffer.find(mark, self._at)) < 0:
+        sought = self.place  # up to where the mark was looked for
+        while (at := self._buffer.find(mark, sought - self._gone)) < 0:
             if len(self._buffer) - self._at > most or self._final:
                 return None
+            sought = max(self.place, self._gone + len(self._buffer) - len(mark))
             yield
         text = self._buffer[self._at : at]
         self._at = at + len(mark)

@@ -11,7 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from geniex.chat.gbnf.rules import Rules
-from geniex.chat.tool_calls.call_object import object_calls, one_or_more, read_call, stream_value
+from geniex.chat.tool_calls.call_object import (
+    object_calls,
+    one_or_more,
+    parsed,
+    read_call,
+    stream_value,
+)
 from geniex.chat.tool_calls.reader import CallReader, Reading
 from geniex.chat.tools import Tool
 
@@ -95,7 +101,7 @@ def _value(tool: Tool, key: str, text: str) -> str:
     schema = properties.get(key) if isinstance(properties, Mapping) else None
     if not (isinstance(schema, Mapping) and schema.get("type") == "string"):
         try:
-            return json.dumps(json.loads(text), ensure_ascii=False)
+            return json.dumps(parsed(text), ensure_ascii=False)
         except ValueError:
             pass  # not JSON, so it is meant as text
     return json.dumps(text, ensure_ascii=False)

@@ -109,6 +109,12 @@ CALLS = [
         [("weather", '{"city": "12", "days": 12, "x": "a\\nb"}')],
         id="qwen coder",
     ),
+    pytest.param(
+        "<function=weather><parameter=days>NaN</parameter></function>",
+        "",
+        [("weather", '{"days": "NaN"}')],
+        id="qwen coder, no JSON",
+    ),
     pytest.param("<function=now>\n</function>", "", [NOW_CALL], id="qwen coder, nothing given"),
     pytest.param(f"<function=weather>{PARIS}</function>", "", [PARIS_CALL], id="llama custom"),
     pytest.param(WEATHER, "", [PARIS_CALL], id="json"),
@@ -309,8 +315,12 @@ def test_arguments_come_while_they_are_written(answer: object) -> None:
     assert len(pieces) > 3 or in_one or whole == "{}"
 
 
-def test_a_long_answer_is_read_in_good_time() -> None:
-    arguments = json.dumps({"city": "x" * 300_000, "days": ['{"'] * 10_000})
+@pytest.mark.parametrize("form", ["json", "xml"])
+def test_a_long_answer_is_read_in_good_time(form: str) -> None:
+    arguments = json.dumps({"city": "x" * 200_000, "days": ['{"'] * 5_000})
     text = f'<tool_call>{{"name": "weather", "arguments": {arguments}}}</tool_call>'
+    if form == "xml":
+        arguments = json.dumps({"city": "x" * 200_000})
+        text = f"<function=weather><parameter=city>{'x' * 200_000}</parameter></function>"
     pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
     assert read(pieces) == ("", [("weather", arguments)])
