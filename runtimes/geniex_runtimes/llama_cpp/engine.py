@@ -171,7 +171,7 @@ class Engine:
             if task.cached == 0:
                 self._context.keep(slot.index, 0)
             slot.tokens = slot.tokens[: task.cached]
-            slot.task = task
+            slot.task, slot.asked = task, len(task.prompt)
 
     def _reuse(self, slot: Slot, prompt: list[int]) -> int:
         """Cut a slot's cells back to what a prompt shares; return how many tokens stay.

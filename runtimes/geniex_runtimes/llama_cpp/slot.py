@@ -135,7 +135,7 @@ class Task:
 class Slot:
     """Sequence `index` of the context. `tokens` are those whose KV cells it holds, in order.
 
-    `last` is the sampled token that has no cell yet, `draft` what is proposed to follow it, `saved`
+    `asked` is the length of the last prompt, `last` the sampled token that has no cell yet, `draft` what is proposed to follow it, `saved`
     the state before that is verified, where it cannot be cut back afterwards.
     """
 
@@ -143,6 +143,7 @@ class Slot:
     tokens: list[int] = field(default_factory=list)
     task: Task | None = None
     used: float = 0.0
+    asked: int = 0
     last: int = 0
     draft: list[int] = field(default_factory=list)
     saved: bytes = b""
@@ -160,6 +161,9 @@ class Slot:
         return next(i for i in range(length) if self.tokens[i] != prompt[i])
 
     def worth(self, prompt: Sequence[int]) -> int:
-        """`shared`, or 0 where too little is shared to give up what the slot holds."""
+        """`shared`, or 0 where too little is shared to give up what the slot holds.
+
+        A chat that goes on shares most of what it was asked before, however long the answer was.
+        """
         shared = self.shared(prompt)
-        return shared if shared >= _WORTH_REUSING or shared * 2 >= len(self.tokens) else 0
+        return shared if shared >= _WORTH_REUSING or shared * 2 >= self.asked else 0

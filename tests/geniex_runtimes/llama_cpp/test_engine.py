@@ -46,6 +46,17 @@ def test_a_chat_that_goes_back_is_cut_to_what_it_shares(tiny: LlamaCppModel) -> 
     assert 0 < again.done.profile.cached_tokens < again.done.profile.prompt_tokens
 
 
+def test_a_short_chat_goes_on_in_its_slot(tiny_slots: LlamaCppModel) -> None:
+    # the prompt is a few tokens, the answer longer, and the next prompt does not repeat all of it
+    first = turn("Tell me about the owl.")
+    held = answer(tiny_slots, first, reuse_prefix=False).done.profile
+    repeated = first[: first.index("<|channel>")]
+    shared = len(tiny_slots.tokenize([PromptPiece(repeated)]))
+    assert shared < 16 and shared * 2 < held.prompt_tokens + held.generated_tokens
+    second = answer(tiny_slots, f"{repeated}It hoots.<turn|>\n{turn('Why?')}")
+    assert second.done.profile.cached_tokens == shared
+
+
 def test_a_prompt_held_whole_evaluates_its_last_token_again(tiny: LlamaCppModel) -> None:
     prompt = turn("Name three fruits.")
     first = answer(tiny, prompt, reuse_prefix=False)
