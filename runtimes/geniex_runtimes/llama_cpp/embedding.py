@@ -23,6 +23,7 @@ from geniex_runtimes.contract import (
     ModelInfo,
     PromptPiece,
 )
+from geniex_runtimes.llama_cpp import heap
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import CPU_ROWS
 from geniex_runtimes.llama_cpp.library import Library
@@ -236,6 +237,7 @@ class LlamaCppEmbedder:
             if not self._returned:
                 self._returned = True
                 SHELF.give_back(self._weights)
+                heap.trim()
 
     def __enter__(self) -> Self:
         return self

@@ -32,7 +32,7 @@ from geniex_runtimes.contract import (
     PromptPiece,
     SpeculativeOptions,
 )
-from geniex_runtimes.llama_cpp import company, devices, library, trial
+from geniex_runtimes.llama_cpp import company, devices, heap, library, trial
 from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.emitter import Emitter
@@ -288,6 +288,7 @@ class LlamaCppModel:
             if not self._returned:
                 self._returned = True
                 SHELF.give_back(self._weights)
+                heap.trim()
 
     def __enter__(self) -> Self:
         return self

@@ -1,5 +1,8 @@
 """The pool with llama.cpp: contexts come and go while answers run on the same weights."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,3 +95,42 @@ def test_a_model_that_does_not_load_leaves_the_others(
             going.result()
         assert said(lease).content.endswith("Paris.")
     eventually(lambda: len(pool.residents()) == 1)
+
+
+_COME_AND_GO = """
+import sys, time
+from pathlib import Path
+import psutil
+from geniex.config import Settings
+from geniex.server.pool import ModelWish, Pool, PoolOptions
+from geniex.session import AnswerOptions
+pool = Pool(Settings(Path(sys.argv[1]), threads=1, compute="cpu"), PoolOptions(keep_alive=None))
+sizes = []
+for _ in range(8):
+    leases = [pool.acquire(ModelWish(nctx=length)) for length in range(2000, 4500, 500)]
+    for lease in leases:
+        list(lease.model.complete("Hello", AnswerOptions(max_tokens=2)))
+        lease.close(keep_alive=0)
+    while pool.residents():
+        time.sleep(0.01)
+    sizes.append(psutil.Process().memory_info().rss)
+pool.close()
+print(min(sizes[-3:]) - sizes[0])
+"""
+
+
+def test_what_is_freed_goes_back_to_the_system(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Each load has a thread of its own, and glibc would keep what was freed for each of them."""
+    root = request.config.rootpath
+    paths = (root, root / "runtimes", root / "catalogue")
+    found = subprocess.run(
+        [sys.executable, "-c", _COME_AND_GO, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+    )
+    assert found.returncode == 0, found.stderr
+    assert int(found.stdout) < 100e6

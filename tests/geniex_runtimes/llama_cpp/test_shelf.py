@@ -1,5 +1,6 @@
 """Weights are in memory once, however many models are made on them."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -193,6 +194,11 @@ def test_a_second_model_takes_no_second_copy(smollm2: Path, request: pytest.Fixt
     found = subprocess.run(
         [sys.executable, "-c", _RSS, str(smollm2)],
         capture_output=True, text=True, check=True, cwd=root, timeout=120,
-        env={"PYTHONPATH": ":".join(map(str, (root, root / "runtimes", root / "catalogue")))},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(
+                map(str, (root, root / "runtimes", root / "catalogue"))
+            ),
+        },
     )  # fmt: skip
     assert float(found.stdout) < 0.9, "of the file's size, for the contexts"
