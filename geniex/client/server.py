@@ -1,8 +1,8 @@
 """Requests to a server, with its refusals as our errors."""
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
@@ -72,7 +72,7 @@ class Server:
             response = self._client.send(request, stream=True)
             if response.status_code >= 400:
                 response.read()
-        _check(response)
+        self._check(response)
         return Stream(response, self._translated)
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class Server:
     def _ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         with self._translated():
             response = self._client.request(method, f"{self.url}{path}", json=body)
-        _check(response)
+        self._check(response)
         try:
             return response.json()
         except ValueError as exc:
@@ -116,6 +116,18 @@ class Server:
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
             raise ServerError(f"the server at {self.url} cannot be asked: {_reason(exc)}") from exc
 
+    def _check(self, response: "httpx2.Response") -> None:
+        """Raise what a status of 400 and up means."""
+        if response.status_code < 400:
+            return
+        try:
+            body: object = response.json()
+        except ValueError:
+            body = None
+        if not isinstance(body, dict) or "error" not in body:
+            raise self._foreign()
+        raise refusal(response.status_code, body, response.headers.get("retry-after"))
+
     def _foreign(self) -> ServerError:
         return ServerError(
             f"what answers at {self.url} is not a geniex server",
@@ -126,7 +138,11 @@ class Server:
 class Stream:
     """The events of an answer, each as its JSON; close it to stop the server's work on them."""
 
-    def __init__(self, response: "httpx2.Response", translated: Any) -> None:
+    def __init__(
+        self,
+        response: "httpx2.Response",
+        translated: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         self._response = response
         self._translated = translated
         self._closed = False
@@ -161,16 +177,15 @@ class Stream:
         self._response.close()
 
 
-def refusal(status: int | None, body: object, retry_after: str | None = None) -> GenieXError:
+def refusal(
+    status: int | None, body: Mapping[str, Any], retry_after: str | None = None
+) -> GenieXError:
     """The error in a body as the server writes them; `status` None is in a stream."""
-    detail = body.get("error") if isinstance(body, dict) else None
-    facts = detail if isinstance(detail, dict) else {}
-    message = facts.get("message")
-    if not isinstance(message, str) or not message:
-        message = f"the server answered {status}"
-    code = facts.get("code")
+    detail = body["error"]
+    facts = detail if isinstance(detail, dict) else {"message": str(detail)}
+    message, code = str(facts.get("message")), facts.get("code")
     if code in ("model_not_found", "draft_model_not_found"):
-        missing = ModelNotFoundError("")
+        missing = ModelNotFoundError("", hint="a server pulls nothing: pull where it runs")
         missing.message, missing.args = message, (message,)
         return missing
     if status in (429, 503):
@@ -180,20 +195,12 @@ def refusal(status: int | None, body: object, retry_after: str | None = None) ->
         return ServerError(
             message, code=code, hint="give its key with `--api-key`, or set GENIEX_APIKEY"
         )
-    if code == "context_length_exceeded" or facts.get("type") != "invalid_request_error":
+    if code == "context_length_exceeded":
+        hint = "shorten the prompt, or raise the context with `--nctx`"
+        return ServerError(message, code=code, hint=hint)
+    if facts.get("type") != "invalid_request_error":
         return ServerError(message, code=code if isinstance(code, str) else None)
     return UsageError(message)
-
-
-def _check(response: "httpx2.Response") -> None:
-    """Raise what a status of 400 and up means."""
-    if response.status_code < 400:
-        return
-    try:
-        body: object = response.json()
-    except ValueError:
-        body = None
-    raise refusal(response.status_code, body, response.headers.get("retry-after"))
 
 
 def _parsed(text: str) -> dict[str, Any]:

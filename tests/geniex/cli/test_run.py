@@ -220,7 +220,7 @@ class TestFailures:
             ("/load", 503, {"code": "server_busy"}, 1, "try again"),
             ("/load", 500, {"type": "server_error"}, 1, "Error: it says no"),
             ("/completions", 400, {"code": "invalid_value"}, 2, "Error: it says no"),
-            ("/completions", 400, {"code": "context_length_exceeded"}, 1, "Error: it says no"),
+            ("/completions", 400, {"code": "context_length_exceeded"}, 1, "`--nctx`"),
         ],
     )
     def test_a_refusal(
@@ -242,7 +242,7 @@ class TestFailures:
         server.scripts = [["data: <html>\n\n"]]
         assert_failed(cli("run", "org/repo", "-p", "hi"), "no JSON")
         server.refusals["/load"] = (404, "Not Found", {})
-        assert_failed(cli("run", "org/repo", "-p", "hi"), "answered 404")
+        assert_failed(cli("run", "org/repo", "-p", "hi"), "is not a geniex server")
 
     @pytest.mark.parametrize(
         ("script", "told"),
