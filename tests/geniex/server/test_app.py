@@ -23,6 +23,12 @@ def error_of(response: Any) -> dict[str, Any]:
     return dict(body["error"])
 
 
+@pytest.fixture
+def client(shared_client: TestClient) -> TestClient:
+    """One server for all of these: none of them changes it."""
+    return shared_client
+
+
 class TestRoutes:
     @pytest.mark.parametrize(
         "path",

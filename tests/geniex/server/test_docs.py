@@ -16,6 +16,12 @@ def document(client: TestClient) -> dict[str, Any]:
     return dict(response.json())
 
 
+@pytest.fixture
+def client(shared_client: TestClient) -> TestClient:
+    """One server for all of these: none of them changes it."""
+    return shared_client
+
+
 def test_the_page_loads_nothing_from_elsewhere(client: TestClient) -> None:
     page = client.get("/")
     assert page.headers["content-type"].startswith("text/html")
