@@ -13,22 +13,32 @@ from geniex.server.pump import Job, collect, leased
 from geniex.server.state import ServerState
 from geniex.session import OpenModel
 
+_AT_ONCE = 16  # texts between two looks whether the client is still there
+
 
 async def embed(state: ServerState, body: EmbeddingsRequest, request: Request) -> Response:
     """The vectors. Raises what loading and evaluating raise, RequestError for `dimensions`."""
     wish = body.wish(state, "embedding")
 
     def use(job: Job, model: OpenModel) -> Iterator[dict[str, Any]]:
-        made = model.loaded.embed(body.inputs)
-        body.check_dimensions(len(made.vectors[0]))
+        vectors: list[tuple[float, ...]] = []
+        tokens = 0
+        # in parts, so that nothing more is evaluated for a client that has gone
+        for start in range(0, len(body.inputs), _AT_ONCE):
+            if job.gone.is_set():
+                return
+            made = model.loaded.embed(body.inputs[start : start + _AT_ONCE])
+            body.check_dimensions(len(made.vectors[0]))
+            vectors += made.vectors
+            tokens += made.tokens
         yield {
             "object": "list",
             "data": [
                 {"object": "embedding", "index": index, "embedding": _encoded(vector, body)}
-                for index, vector in enumerate(made.vectors)
+                for index, vector in enumerate(vectors)
             ],
             "model": model.resolved.name,
-            "usage": {"prompt_tokens": made.tokens, "total_tokens": made.tokens},
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         }
 
     (answer,) = await collect(leased(state.pool, wish, body.stays(), use), request)

@@ -51,6 +51,16 @@ def test_inputs_of_every_form(door: Door, given: Any, count: int) -> None:
     assert [entry.index for entry in answer.data] == list(range(count))
 
 
+def test_many_inputs_come_in_their_order(door: Door) -> None:
+    texts = ["a" * (number + 1) for number in range(50)]
+    answer = embedded(door, input=texts)
+    alone = [embedded(door, input=text) for text in (texts[0], texts[20], texts[49])]
+    assert [answer.data[index].embedding for index in (0, 20, 49)] == [
+        one.data[0].embedding for one in alone
+    ]
+    assert answer.usage.prompt_tokens == sum(len(text) + 1 for text in texts)
+
+
 def test_equal_inputs_have_equal_vectors(door: Door) -> None:
     one, other, third = embedded(door, input=["a", "a", "something else"]).data
     assert one.embedding == other.embedding != third.embedding
