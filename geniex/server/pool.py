@@ -6,10 +6,10 @@ else waits for it; one lock guards the books and is never held while a model loa
 """
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from geniex.config import Settings
 from geniex.server import eviction
@@ -18,20 +18,18 @@ from geniex.server.contextset import ContextSet, Key
 from geniex.server.finder import Finder, identity_of
 from geniex.server.footprint import Budget
 from geniex.server.lease import UNSET, KeepAlive, Lease, Unset
+from geniex.server.opening import Opener, open_case
 from geniex.server.planning import Case, settle
 from geniex.server.reading import Asked, Reading, read
 from geniex.server.residents import ModelWish, PoolOptions, Purpose, Resident
 from geniex.server.room import Room
 from geniex.session import OpenModel, load_model, look_at_hardware
-from geniex.speculation import Speculation
 from geniex_catalogue.errors import (
     GenieXError,
     LoadCancelledError,
     LoadError,
     ServerBusyError,
 )
-from geniex_catalogue.resolver import ResolvedModel
-from geniex_runtimes.contract import HardwareProfile, Plan
 
 __all__ = ["UNSET", "Lease", "ModelWish", "Pool", "PoolOptions", "Purpose", "Resident", "Unset"]
 
@@ -41,25 +39,6 @@ _LOOK = 0.1  # seconds between two looks whether who waits for a load is still t
 _LONGEST_SLEEP = 3600.0  # seconds between two looks of the sweeper
 _FAREWELL = 10.0  # seconds that a load which cannot be given up at once keeps the end waiting
 _RETRY = (1.0, 60.0)  # seconds
-
-
-class Opener(Protocol):
-    """Loads a model; see `geniex.session.load_model`."""
-
-    def __call__(
-        self,
-        resolved: ResolvedModel,
-        settings: Settings,
-        *,
-        planned: tuple[HardwareProfile, Plan] | None,
-        speculation: Speculation,
-        slots: int,
-        embedding: bool,
-        keep_heads: bool,
-        progress: Callable[[float], bool] | None,
-    ) -> OpenModel:
-        """The loaded model. Raises GenieXError."""
-        ...
 
 
 class Pool:
@@ -227,7 +206,8 @@ class Pool:
 
     def _keep_alive(self, asked: KeepAlive) -> float | None:
         seconds = self._options.keep_alive if isinstance(asked, Unset) else asked
-        return None if seconds is None or seconds < 0 else seconds
+        # what is no time span (negative, endless, not a number) is for ever
+        return seconds if seconds is not None and 0 <= seconds < math.inf else None
 
     def _is_pinned(self, reading: Reading) -> bool:
         for name in self._options.pinned:
@@ -310,16 +290,7 @@ class Pool:
 
         while True:
             try:
-                return self._open(
-                    case.reading.resolved,
-                    case.reading.settings,
-                    planned=(case.machine, case.plan),
-                    speculation=case.speculation,
-                    slots=new.slots,
-                    embedding=new.key.purpose == "embedding",
-                    keep_heads=True,
-                    progress=progress,
-                )
+                return open_case(self._open, case, new.slots, progress)
             except GenieXError as exc:
                 with self._changed:
                     # somebody came after the last one had left: it is wanted again

@@ -242,6 +242,8 @@ def test_idle_counts_from_the_end_of_the_last_request(
         pytest.param(None, 0, False, id="at-once"),
         pytest.param(0, None, True, id="for-ever"),
         pytest.param(0.0, -1, True, id="negative"),
+        pytest.param(0.0, float("inf"), True, id="endless"),
+        pytest.param(0.0, float("nan"), True, id="not-a-number"),
         pytest.param(0, 3600, True, id="an-hour"),
         pytest.param(-1, 0.01, False, id="soon"),
     ],
