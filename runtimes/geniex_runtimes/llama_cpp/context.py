@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from geniex_catalogue.errors import GenerationError, LoadError
+from geniex_runtimes.contract import ComputeUnit
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.weights import Weights
@@ -36,10 +37,19 @@ class ContextOptions:
     length: int
     slots: int
     threads: int
-    on_cpu: bool
-    flash_attention: bool
+    compute: ComputeUnit
     outputs: int = 1
     rollback: int = 0
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the CPU alone computes."""
+        return self.compute == "cpu"
+
+    @property
+    def flash_attention(self) -> bool:
+        """Whether it is used in any case; elsewhere llama.cpp decides."""
+        return self.compute in ("cpu", "npu")
 
 
 class Context:

@@ -112,15 +112,8 @@ def _try_out(model: ResolvedModel, options: LoadOptions) -> None:
     built_in = Path(geniex_catalogue.__file__).parent
     if options.data_dir is None or model.path.is_relative_to(built_in):
         return
-    first = trial.Trial(
-        target=model.files,
-        draft=(),
-        mode=trial.EMBEDDING if options.embedding else trial.PLAIN,
-        extra_buffers=options.extra_buffers,
-        devices=options.devices,
-        gpu_layers=options.gpu_layers,
-    )
-    trial.check(first, options.data_dir)
+    mode: trial.Alone = trial.EMBEDDING if options.embedding else trial.PLAIN
+    trial.check(trial.of(model, options, mode), options.data_dir)
 
 
 class LlamaCppModel:
@@ -146,8 +139,7 @@ class LlamaCppModel:
             length=length,
             slots=options.slots,
             threads=options.threads or (governor.threads if governor else 1),
-            on_cpu=options.compute == "cpu",
-            flash_attention=options.compute in ("cpu", "npu"),
+            compute=options.compute,
         )
         self._speculation = setup.Speculation(
             native,

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
 from geniex_catalogue.errors import GenieXError, LoadError, SpeculativeError
-from geniex_runtimes.contract import PromptPiece
+from geniex_catalogue.resolver import ResolvedModel
+from geniex_runtimes.contract import ComputeUnit, LoadOptions, PromptPiece
 from geniex_runtimes.llama_cpp import library, survival
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions
@@ -63,6 +64,7 @@ class Trial:
     draft: tuple[Path, ...]
     mode: Mode | Alone
     extra_buffers: bool = True
+    compute: ComputeUnit = "cpu"
     devices: tuple[str, ...] = ()
     gpu_layers: int = -1
 
@@ -83,7 +85,8 @@ class Trial:
 
     def key(self, package: Path) -> str:
         """Names the pair on a build: another file, build or way of loading has another name."""
-        facts = [self.mode, str(self.extra_buffers), *self.devices, str(self.gpu_layers)]
+        facts = [self.mode, str(self.extra_buffers), self.compute]
+        facts += [*self.devices, str(self.gpu_layers)]
         for path in (*self.target, *self.draft):
             found = path.stat()
             with path.open("rb") as file:
@@ -93,13 +96,27 @@ class Trial:
 
     def command(self) -> list[str]:
         """The child that tries it."""
-        words = [f"--mode={self.mode}", f"--gpu-layers={self.gpu_layers}"]
+        words = [f"--mode={self.mode}", f"--compute={self.compute}"]
+        words += [f"--gpu-layers={self.gpu_layers}"]
         words += ["--no-extra-buffers"] * (not self.extra_buffers)
         words += [f"--device={device}" for device in self.devices]
         # `=` and `--`, so that a path may begin with a dash
         words += [f"--draft={path}" for path in self.draft]
         words += ["--", *(str(path) for path in self.target)]
         return survival.child("geniex_runtimes.llama_cpp.trial", *words)
+
+
+def of(model: ResolvedModel, options: LoadOptions, mode: Mode | Alone) -> Trial:
+    """The trial of what a load with these options makes of a model."""
+    return Trial(
+        target=model.files,
+        draft=options.draft.files if options.draft is not None and mode == "shared" else (),
+        mode=mode,
+        extra_buffers=options.extra_buffers,
+        compute=options.compute,
+        devices=options.devices,
+        gpu_layers=options.gpu_layers,
+    )
 
 
 def check(
@@ -157,30 +174,17 @@ def run(pair: Trial) -> None:
     Raises GenieXError where llama.cpp says no; dies where it does not.
     """
     native = library.load()
-    target = Weights(
-        native,
-        pair.target,
-        devices=pair.devices,
-        gpu_layers=pair.gpu_layers,
-        extra_buffers=pair.extra_buffers,
-        heads=not pair.draft and not pair.alone,
-    )
+    target = _load(native, pair, pair.target, heads=not pair.draft and not pair.alone)
     if pair.mode == PLAIN or pair.mode == EMBEDDING:
         once = _embed_once if pair.mode == EMBEDDING else _answer_once
         once(native, target, pair)
         target.close()
         return
-    draft = target
-    if pair.draft:
-        draft = Weights(
-            native,
-            pair.draft,
-            devices=pair.devices,
-            gpu_layers=pair.gpu_layers,
-            extra_buffers=pair.extra_buffers,
-            heads=True,
-        )
-    options = _options(pair, outputs=1 + _DRAFT, rollback=0 if target.rolls_back else _DRAFT)
+    draft = _load(native, pair, pair.draft, heads=True) if pair.draft else target
+    rollback = 0 if target.rolls_back else _DRAFT
+    options = ContextOptions(
+        _CONTEXT, slots=1, threads=1, compute=pair.compute, outputs=1 + _DRAFT, rollback=rollback
+    )
     context = Context(native, target, options)
     draft_context = Context(native, draft, options, target=context)
     drafter = ModelDrafter(native, draft, context, draft_context, pair.mode)
@@ -192,16 +196,14 @@ def run(pair: Trial) -> None:
     target.close()
 
 
-def _options(trial: Trial, *, outputs: int = 1, rollback: int = 0) -> ContextOptions:
-    on_cpu = not trial.devices
-    return ContextOptions(
-        length=_CONTEXT,
-        slots=1,
-        threads=1,
-        on_cpu=on_cpu,
-        flash_attention=on_cpu,
-        outputs=outputs,
-        rollback=rollback,
+def _load(native: library.Library, trial: Trial, files: Sequence[Path], *, heads: bool) -> Weights:
+    return Weights(
+        native,
+        files,
+        devices=trial.devices,
+        gpu_layers=trial.gpu_layers,
+        extra_buffers=trial.extra_buffers,
+        heads=heads,
     )
 
 
@@ -210,7 +212,8 @@ def _answer_once(native: library.Library, weights: Weights, trial: Trial) -> Non
     vocab = weights.vocab
     for token in vocab.tokenize([PromptPiece("Hello, world 1\n")]):
         vocab.piece(token)
-    context = Context(native, weights, _options(trial))
+    options = ContextOptions(_CONTEXT, slots=1, threads=1, compute=trial.compute)
+    context = Context(native, weights, options)
     batch = Batch(native, len(_PROMPT))
     for start, tokens in ((0, _PROMPT), (len(_PROMPT), _PROMPT[:1])):
         batch.clear()
@@ -256,6 +259,7 @@ def main() -> None:
     parser.add_argument("--draft", action="append", default=[], type=Path, help="the draft's file")
     parser.add_argument("--mode", choices=[*get_args(Alone), *get_args(Mode)], required=True)
     parser.add_argument("--no-extra-buffers", action="store_true")
+    parser.add_argument("--compute", choices=get_args(ComputeUnit), required=True)
     parser.add_argument("--device", action="append", default=[], help="one of llama.cpp's devices")
     parser.add_argument("--gpu-layers", type=int, default=-1)
     given = parser.parse_args()
@@ -267,6 +271,7 @@ def main() -> None:
                 draft=tuple(given.draft),
                 mode=given.mode,
                 extra_buffers=not given.no_extra_buffers,
+                compute=given.compute,
                 devices=tuple(given.device),
                 gpu_layers=given.gpu_layers,
             )

@@ -98,7 +98,8 @@ def test_a_child_that_does_not_start(data_dir: Path, pair: Trial) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", ["target", "draft", "time", "mode", "buffers", "device", "layers", "library"]
+    "change",
+    ["target", "draft", "time", "mode", "buffers", "compute", "device", "layers", "library"],
 )
 def test_another_pair_is_tried(
     tmp_path: Path, data_dir: Path, package: Path, pair: Trial, change: str
@@ -119,6 +120,8 @@ def test_another_pair_is_tried(
         pair = Trial(pair.target, (), "own")
     elif change == "buffers":
         pair = Trial(pair.target, pair.draft, "shared", extra_buffers=False)
+    elif change == "compute":
+        pair = Trial(pair.target, pair.draft, "shared", compute="npu")
     elif change == "device":
         pair = Trial(pair.target, pair.draft, "shared", devices=("Vulkan0",))
     elif change == "layers":

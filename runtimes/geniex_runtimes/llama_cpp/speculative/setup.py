@@ -64,7 +64,7 @@ def checked(model: ResolvedModel, options: LoadOptions) -> Wanted:
     try:
         mode = _mode(model, options.draft, wanted.types)
         if mode is not None and mode != "simple" and options.data_dir is not None:
-            trial.check(_trial(model, options, mode), options.data_dir)
+            trial.check(trial.of(model, options, mode), options.data_dir)
     except SpeculativeError as exc:
         return _fallen(wanted, exc, tuple(warnings))
     return Wanted(wanted, mode, tuple(warnings))
@@ -77,21 +77,10 @@ def has_heads(model: ResolvedModel, options: LoadOptions) -> bool:
     try:
         mode = pair.check(model.header, model.path, None, None)
         if options.data_dir is not None:
-            trial.check(_trial(model, replace(options, draft=None), mode), options.data_dir)
+            trial.check(trial.of(model, replace(options, draft=None), mode), options.data_dir)
     except SpeculativeError:
         return False
     return True
-
-
-def _trial(model: ResolvedModel, options: LoadOptions, mode: pair.Mode) -> trial.Trial:
-    return trial.Trial(
-        target=model.files,
-        draft=options.draft.files if options.draft is not None and mode == "shared" else (),
-        mode=mode,
-        extra_buffers=options.extra_buffers,
-        devices=options.devices,
-        gpu_layers=options.gpu_layers,
-    )
 
 
 def _mode(model: ResolvedModel, draft: ResolvedModel | None, types: tuple[str, ...]) -> Mode | None:
