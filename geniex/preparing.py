@@ -10,15 +10,15 @@ from geniex.chat.messages import Message
 from geniex.chat.template import ChatTemplate, Rendered
 from geniex.chat.tool_calls.bare import Bare
 from geniex.chat.tool_calls.families import FAMILIES, family_of
-from geniex.chat.tool_calls.reader import CallReader
+from geniex.chat.tool_calls.reader import CallReader, Family
 from geniex.chat.tools import Tool, checked
 from geniex.grammar import Marks
 from geniex_catalogue.errors import UsageError
 from geniex_runtimes.contract import SamplingOptions
 
 _STRICT = (
-    "arguments are held to the schema of a strict tool where a call is required, "
-    "not where the model may choose"
+    "this model's calls are only held to the schema of a strict tool where a call is required, "
+    "not where it may choose"
 )
 
 
@@ -72,7 +72,12 @@ def prepare(
         sampling = marks.held_to(held.grammar, sampling, held.kept)
         notes += held.notes
     elif any(tool.strict for tool in tools):
-        notes += (_STRICT,)
+        if _family(template).enforced and sampling.grammar is None:
+            held = _constraint(template, rendered, tools, options)
+            sampling = replace(sampling, grammar=held.grammar)
+            notes += held.notes
+        else:
+            notes += (_STRICT,)
     return Prepared(rendered, sampling, tools, notes, options)
 
 
@@ -86,21 +91,26 @@ def _constraint(
 ) -> Constraint:
     choice = options.tool_choice
     form = None if choice.mode == "required" else options.response_format
-    # a template without tools has been told of them in the form of `Bare`
-    family = family_of(template.source) if template.knows_tools else Bare()
     return constraint(
         form,
-        family,
+        _family(template),
         tools,
         several=options.parallel_tool_calls and len(choice.names) != 1,
         thinking=_thinking(template, rendered, options),
+        free=not is_held(options),
     )
+
+
+def _family(template: ChatTemplate) -> Family:
+    # a template without tools has been told of them in the form of `Bare`
+    return family_of(template.source) if template.knows_tools else Bare()
 
 
 def _thinking(template: ChatTemplate, rendered: Rendered, options: AnswerOptions) -> Thinking:
     if rendered.reasoning_open:
         return Thinking(True, rendered.formats)
-    if not options.think and template.stops_thinking:
+    thinks = not is_held(options) if options.think is None else options.think
+    if not thinks and template.stops_thinking:
         return Thinking()
     named = [
         form for form in rendered.formats if any(mark in template.source for mark in form.opens)

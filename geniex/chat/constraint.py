@@ -1,15 +1,17 @@
 """What an answer is held to: the grammar of its content, of required calls, and of thinking first.
 
 With `response_format` the content is JSON; with a `tool_choice` that requires a call the answer is
-one, in the model's own format; with a `response_format` and tools it is either. Before that a
-model may think where its format has a way to mark it and thinking was not switched off.
+one, in the model's own format; with a `response_format` and tools it is either. With strict tools
+that the model may call as it likes the content is any text, but what follows the mark of a call is
+one. Before that a model may think where its format has a way to mark it and thinking was not
+switched off.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from geniex.chat.gbnf.notation import GEMMA, JSON
-from geniex.chat.gbnf.rules import Rules, either, quote, text_until
+from geniex.chat.gbnf.rules import Rules, either, quote, text_until, text_without
 from geniex.chat.json_schema import schema_rule
 from geniex.chat.reasoning import HARMONY, HARMONY_FINAL, HARMONY_NEXT, ReasoningFormat
 from geniex.chat.response_format import ResponseFormat
@@ -46,11 +48,13 @@ def constraint(
     *,
     several: bool,
     thinking: Thinking,
+    free: bool = False,
 ) -> Constraint:
     """The grammar for content of this form, or calls of these tools; one of both is given.
 
-    Raises SchemaError for a schema of `form` that cannot be honoured. A tool's schema of this kind
-    is left out, with a note, unless the tool is strict.
+    With `free` any text may stand before the calls or in their place: for a family whose calls are
+    told by a mark (`enforced`). Raises SchemaError for a schema of `form` that cannot be honoured.
+    A tool's schema of this kind is left out, with a note, unless the tool is strict.
     """
     rules = Rules()
     notes: list[str] = []
@@ -62,7 +66,8 @@ def constraint(
         ways.append(f"{quote(HARMONY_FINAL)} {content}" if harmony else content)
     if tools:
         arguments = {tool.name: _arguments(rules, tool, family, notes) for tool in tools}
-        ways.append(rules.add(family.grammar(rules, arguments, several=several), "calls"))
+        calls = rules.add(family.grammar(rules, arguments, several=several), "calls")
+        ways.append(f"{text_without(rules, family.enforced)} {calls}?" if free else calls)
     root = f"{_before(rules, thinking)} {either(ways)}".strip()
     kept = {*family.kept} if tools else set()
     for thoughts in thinking.formats:

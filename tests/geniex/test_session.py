@@ -215,6 +215,22 @@ def test_what_strict_tools_can_count_on_is_told(scripted: Install, settings: Set
     assert not any("strict tool" in note for note in held.notes)
 
 
+@pytest.mark.parametrize(
+    ("mark", "held"), [("<tool_call>", True), ("<tool_call><function=", False), ("", False)]
+)
+def test_strict_tools_are_held_to_where_calls_have_a_mark(
+    scripted: Install, settings: Settings, mark: str, held: bool
+) -> None:
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tools }}{# " + mark + " #}"
+    strict = Tool("weather", parameters={"type": "object", "properties": {}}, strict=True)
+    with opened(scripted, settings, Script((CALL,)), chat_template=template) as model:
+        answer = whole(model, AnswerOptions(tools=(strict, Tool("now"))))
+        grammar = native(model).requests[-1].sampling.grammar
+    assert (grammar is not None) == held
+    assert any("strict tool" in note for note in answer.notes) != held
+    assert len(answer.tool_calls) == 1
+
+
 SWITCH = (
     "{% for m in messages %}{{ m.content }}{% endfor %}"
     "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"

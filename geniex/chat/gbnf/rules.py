@@ -90,19 +90,29 @@ def repeated(rules: Rules, body: str, least: int, most: int | None) -> str:
 
 
 def text_until(rules: Rules, mark: str) -> str:
-    """Any text up to the first occurrence of `mark`, and the mark itself.
+    """Any text up to the first occurrence of `mark`, and the mark itself."""
+    return _automaton(rules, mark, quote(mark[-1]))
 
-    An automaton with one rule for each beginning of the mark (Knuth, Morris and Pratt, 1977).
+
+def text_without(rules: Rules, mark: str) -> str:
+    """Any text in which `mark` does not occur."""
+    return _automaton(rules, mark, None)
+
+
+def _automaton(rules: Rules, mark: str, last: str | None) -> str:
+    """Text that ends with the mark, by `last`, or anywhere before it where that is None.
+
+    One rule for each beginning of the mark (Knuth, Morris and Pratt, 1977).
     """
     names = [rules.reserve("until") for _ in mark]
     alphabet = sorted(set(mark))
     for state, name in enumerate(names):
-        ways: list[str] = []
+        ways = [] if last else ['""']
         others = []
         for char in alphabet:
             reached = _reached(mark, mark[:state] + char)
             if reached == len(mark):
-                ways.append(quote(char))
+                ways += [last] if last else []
             elif reached:
                 ways.append(f"{quote(char)} {names[reached]}")
             if reached:

@@ -28,6 +28,10 @@ class Bare:
     starts: Sequence[str] = ("{", "[")
 
     @property
+    def enforced(self) -> str:
+        return self.mark
+
+    @property
     def kept(self) -> Sequence[str]:
         return (self.mark, _ENDS[self.mark]) if self.mark else ()
 

@@ -23,7 +23,7 @@ def family_of(source: str | None) -> Family:
     if "<|channel|>" in text and "commentary" in text:
         return GptOss()
     if "<tool_call>" in text:
-        return Tagged()
+        return Tagged(functions="<function=" in text)
     if "<|tool_call|>" in text:
         return Bare(mark="<|tool_call|>")
     if "<|python_tag|>" in text or "ipython" in text:

@@ -24,6 +24,7 @@ class Gemma:
 
     marks: Sequence[str] = (_OPEN,)
     starts: Sequence[str] = ()
+    enforced: str = _OPEN
     kept: Sequence[str] = (_OPEN, _CLOSE, _QUOTE)
 
     def read(self, reader: CallReader, mark: str) -> Reading:

@@ -23,6 +23,7 @@ class GptOss:
 
     marks: Sequence[str] = ("<|start|>assistant", _CHANNEL, "<|channel|>analysis to=")
     starts: Sequence[str] = ("to=functions.",)
+    enforced: str = "to=functions."
     kept: Sequence[str] = ("<|channel|>", "<|constrain|>", _MESSAGE, "<|start|>", "<|end|>")
 
     def read(self, reader: CallReader, mark: str) -> Reading:
@@ -41,8 +42,10 @@ class GptOss:
 
     def grammar(self, rules: Rules, arguments: Mapping[str, str], *, several: bool) -> str:
         # `<|call|>` ends the answer, so there is one call in it
-        calls = [
-            f"{quote(f'{_CHANNEL} to=functions.{name} <|constrain|>json{_MESSAGE}')} {rule}"
-            for name, rule in arguments.items()
-        ]
+        json = rules.add(f'(" " {quote("<|constrain|>")}? "json")?', "json")
+        calls = []
+        for name, rule in arguments.items():
+            to = f"to=functions.{name}"
+            head = either([quote(f"{_CHANNEL} {to}"), quote(f" {to}{_CHANNEL}")])
+            calls.append(f"{head} {json} {quote(_MESSAGE)} {rule}")
         return rules.add(either(calls), "call")

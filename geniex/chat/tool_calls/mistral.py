@@ -22,6 +22,7 @@ class Mistral:
     one_by_one: bool = False
     marks: Sequence[str] = (_MARK,)
     starts: Sequence[str] = ()
+    enforced: str = _MARK
     kept: Sequence[str] = (_MARK, _ARGS)
 
     def read(self, reader: CallReader, mark: str) -> Reading:

@@ -30,6 +30,11 @@ class Family(Protocol):
         ...
 
     @property
+    def enforced(self) -> str:
+        """A text that each call by `grammar` has before its name, and no other text; or empty."""
+        ...
+
+    @property
     def kept(self) -> Sequence[str]:
         """Marks of the chat format in calls: a grammar must not rule them out."""
         ...

@@ -29,11 +29,19 @@ _MAX_VALUE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """Hermes, Qwen 2.5, 3 and 3 Coder, SmolLM3, and many more."""
+    """Hermes, Qwen 2.5, 3 and 3 Coder, SmolLM3, and many more.
 
+    Calls are enforced as JSON; what was taught the form with `<function=` is left free to use it.
+    """
+
+    functions: bool = False
     marks: Sequence[str] = (_OPEN, _FUNCTION)
     starts: Sequence[str] = ()
     kept: Sequence[str] = (_OPEN, _CLOSE)
+
+    @property
+    def enforced(self) -> str:
+        return "" if self.functions else _OPEN
 
     def read(self, reader: CallReader, mark: str) -> Reading:
         if mark == _FUNCTION:

@@ -119,6 +119,59 @@ def test_content_of_a_form_or_a_call(judge: Judge, text: str, passes: bool) -> N
     assert judge.accepts(held.grammar, text) == passes
 
 
+PARIS = '{"city":"Paris","unit":"C"}'
+HERMES_CALL = f'<tool_call>\n{{"name": "weather", "arguments": {PARIS}}}\n</tool_call>'
+HARMONY_CALL = f"<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{PARIS}"
+
+
+@pytest.mark.parametrize(
+    ("family", "good", "bad"),
+    [
+        pytest.param(
+            Tagged(),
+            ["", "Hi <b>", "<tool_cal", HERMES_CALL, f"Hi\n{HERMES_CALL}\n{HERMES_CALL}"],
+            ["<tool_call>", HERMES_CALL.replace("Paris", "P" * 99), f"{HERMES_CALL} and words"],
+            id="hermes",
+        ),
+        pytest.param(
+            Gemma(),
+            [
+                "Hi <|tool",
+                '<|tool_call>call:weather{city:<|"|>Paris<|"|>,unit:<|"|>C<|"|>}<tool_call|>',
+            ],
+            ["<|tool_call>call:weather{}<tool_call|>", "<|tool_call>call:other{}<tool_call|>"],
+            id="gemma",
+        ),
+        pytest.param(
+            GptOss(),
+            [
+                "<|channel|>final<|message|>Hi",
+                HARMONY_CALL,
+                f"<|channel|>analysis<|message|>so<|end|><|start|>assistant{HARMONY_CALL}",
+                f" to=functions.weather<|channel|>commentary json<|message|>{PARIS}",
+            ],
+            [HARMONY_CALL.replace("Paris", "P" * 99), HARMONY_CALL.replace("weather", "other")],
+            id="gpt-oss",
+        ),
+    ],
+)
+def test_calls_that_the_model_may_make(
+    judge: Judge, family: Family, good: list[str], bad: list[str]
+) -> None:
+    held = constraint(None, family, TOOLS, several=True, thinking=Thinking(), free=True)
+    for text in good:
+        assert judge.accepts(held.grammar, text), text
+    for text in bad:
+        assert not judge.accepts(held.grammar, text), text
+
+
+def test_a_thought_of_a_call_is_free(judge: Judge) -> None:
+    thinking = Thinking(False, (THINK,))
+    held = constraint(None, Tagged(), TOOLS, several=True, thinking=thinking, free=True)
+    assert judge.accepts(held.grammar, "<think>a <tool_call>?</think>Hi")
+    assert not judge.accepts(held.grammar, "<think>a</think>Hi <tool_call>?")
+
+
 CONTENT = "{}"
 
 
@@ -192,6 +245,7 @@ def test_a_strict_tool_or_a_form_is_refused_instead() -> None:
         (None, Bare()),
         ("{{ messages }}", Bare()),
         ("<tool_call>", Tagged()),
+        ("<tool_call><function=", Tagged(functions=True)),
         ("[TOOL_CALLS] [", Mistral()),
         ("[TOOL_CALLS]x[ARGS]", Mistral(one_by_one=True)),
         ("<|tool_call>call:", Gemma()),
