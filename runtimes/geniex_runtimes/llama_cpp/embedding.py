@@ -1,9 +1,8 @@
 """Vectors of texts: a model whose contexts pool hidden states instead of giving logits."""
 
 import ctypes
-import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +22,10 @@ from geniex_runtimes.contract import (
     ModelInfo,
     PromptPiece,
 )
-from geniex_runtimes.llama_cpp import heap
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import CPU_ROWS
 from geniex_runtimes.llama_cpp.library import Library
-from geniex_runtimes.llama_cpp.shelf import SHELF
+from geniex_runtimes.llama_cpp.loaded import Loaded
 from geniex_runtimes.llama_cpp.threads import Governor
 from geniex_runtimes.llama_cpp.weights import Weights
 from geniex_runtimes.memory import DEFAULT_CONTEXT
@@ -111,15 +109,13 @@ class PoolingContext:
             self._library.api.llama_free(handle)
 
 
-class LlamaCppEmbedder:
-    """A model that was loaded for embeddings alone. All methods may be called from any thread."""
+class LlamaCppEmbedder(Loaded):
+    """A model that was loaded for embeddings alone."""
 
     def __init__(self, library: Library, weights: Weights, name: str, options: LoadOptions) -> None:
         """Takes over a loan of `weights`. Raises LoadError for a model that gives no vectors."""
+        super().__init__(weights)
         self._library = library
-        self._weights = weights
-        self._lock = threading.Lock()
-        self._closed = self._returned = False
         self._governor = Governor() if options.threads is None else None
         self._threads = options.threads or (self._governor.threads if self._governor else 1)
         trained = weights.training_context or DEFAULT_CONTEXT
@@ -155,27 +151,11 @@ class LlamaCppEmbedder:
     def _made(self, rows: int) -> PoolingContext:
         return PoolingContext(self._library, self._weights, rows, self._pooling)
 
-    @property
-    def info(self) -> ModelInfo:
-        """The facts about this model."""
-        return self._info
-
     def tokenize(self, prompt: Sequence[PromptPiece]) -> list[int]:
         """Token ids of a text as `embed` evaluates it, with what the model puts around one."""
         with self._lock:
             self._check_open()
             return self._weights.vocab.tokenize_whole("".join(piece.text for piece in prompt))
-
-    def detokenize(self, tokens: Sequence[int]) -> str:
-        """The text of token ids, special tokens included. Raises UsageError for a bad id."""
-        return b"".join(self.token_bytes(token) for token in tokens).decode("utf-8", "replace")
-
-    def token_bytes(self, token: int) -> bytes:
-        """The bytes of one token. Raises UsageError for a bad id."""
-        with self._lock:
-            self._check_open()
-            self._weights.vocab.check([token])
-            return self._weights.vocab.piece(token)
 
     def generate(self, request: GenerationRequest) -> Generation:
         """Raises UsageError: it gives vectors and no text."""
@@ -219,31 +199,8 @@ class LlamaCppEmbedder:
             self._threads = self._governor.threads
         return self._context.vectors(texts, self._threads)
 
-    def _check_open(self) -> None:
-        """To be called with the lock held, which keeps the weights alive."""
-        if self._closed:
-            raise GenerationError(f"`{self._info.name}` has been closed", hint="load it again")
-
-    def free_contexts(self) -> None:
-        """Free the context once it is not in use; the weights stay until `close`."""
-        with self._lock:
-            self._closed = True
-            self._context.close()
-
-    def close(self) -> None:
-        """Free everything; a second call does nothing."""
-        self.free_contexts()
-        with self._lock:
-            if not self._returned:
-                self._returned = True
-                SHELF.give_back(self._weights)
-                heap.trim()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def _free_contexts(self) -> None:
+        self._context.close()
 
 
 def pooling_of(library: Library, weights: Weights, name: str) -> tuple[int, tuple[str, ...]]:

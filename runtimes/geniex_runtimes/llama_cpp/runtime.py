@@ -2,11 +2,9 @@
 
 import logging
 import queue
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
@@ -32,11 +30,12 @@ from geniex_runtimes.contract import (
     PromptPiece,
     SpeculativeOptions,
 )
-from geniex_runtimes.llama_cpp import company, devices, heap, library, trial
+from geniex_runtimes.llama_cpp import company, devices, library, trial
 from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.emitter import Emitter
 from geniex_runtimes.llama_cpp.engine import Engine
+from geniex_runtimes.llama_cpp.loaded import Loaded
 from geniex_runtimes.llama_cpp.sampling import Sampler, filled, model_defaults, row_of_logits
 from geniex_runtimes.llama_cpp.shelf import SHELF
 from geniex_runtimes.llama_cpp.slot import Task
@@ -116,7 +115,7 @@ def _try_out(model: ResolvedModel, options: LoadOptions) -> None:
     trial.check(trial.of(model, options, mode), options.data_dir)
 
 
-class LlamaCppModel:
+class LlamaCppModel(Loaded):
     """A loaded GGUF model: weights, one context, and the engine on it."""
 
     def __init__(
@@ -127,11 +126,8 @@ class LlamaCppModel:
         options: LoadOptions,
         wanted: setup.Wanted,
     ) -> None:
+        super().__init__(weights)
         self._native = native
-        self._weights = weights
-        self._lock = threading.Lock()
-        self._closed = False
-        self._returned = False
         trained = weights.training_context or DEFAULT_CONTEXT
         length = options.context_length or min(trained, DEFAULT_CONTEXT)
         governor = Governor() if options.threads is None else None
@@ -190,11 +186,6 @@ class LlamaCppModel:
         if np.isnan(logits).any():
             raise GenerationError("its weights give no numbers (NaN)")
 
-    @property
-    def info(self) -> ModelInfo:
-        """The facts about this model."""
-        return self._info
-
     def tokenize(self, prompt: Sequence[PromptPiece]) -> list[int]:
         """Token ids of a prompt, with exactly one BOS where the model wants one.
 
@@ -203,21 +194,6 @@ class LlamaCppModel:
         with self._lock:
             self._check_open()
             return self._weights.vocab.tokenize(prompt)
-
-    def detokenize(self, tokens: Sequence[int]) -> str:
-        """The text of token ids, special tokens included. Raises UsageError for a bad id."""
-        with self._lock:
-            self._check_open()
-            self._weights.vocab.check(tokens)
-            piece = self._weights.vocab.piece
-            return b"".join(piece(token) for token in tokens).decode("utf-8", "replace")
-
-    def token_bytes(self, token: int) -> bytes:
-        """The bytes of one token, often part of a character. Raises UsageError for a bad id."""
-        with self._lock:
-            self._check_open()
-            self._weights.vocab.check([token])
-            return self._weights.vocab.piece(token)
 
     def embed(self, texts: Sequence[str] | Sequence[Sequence[int]]) -> Embedding:
         """Raises UsageError: a model that was loaded to answer in text gives no vectors."""
@@ -254,11 +230,6 @@ class LlamaCppModel:
             speculative=self._narrowed(request.speculative),
         )
 
-    def _check_open(self) -> None:
-        """To be called with the lock held, which keeps the weights alive."""
-        if self._closed:
-            raise GenerationError(f"`{self._info.name}` has been closed", hint="load it again")
-
     def _narrowed(self, asked: SpeculativeOptions | None) -> SpeculativeOptions:
         """What a request gets of the speculation that was set up."""
         if asked is None:
@@ -266,27 +237,9 @@ class LlamaCppModel:
         types = self._speculative.types if asked.types else ()
         return replace(asked, types=types, n_max=min(asked.n_max, self._speculative.n_max))
 
-    def free_contexts(self) -> None:
-        """Stop the engine and free the contexts; the weights stay until `close`."""
-        with self._lock:
-            self._closed = True
-            self._engine.close()
-            self._speculation.close()
-
-    def close(self) -> None:
-        """Stop the engine, then free contexts and weights; a second call does nothing."""
-        self.free_contexts()
-        with self._lock:
-            if not self._returned:
-                self._returned = True
-                SHELF.give_back(self._weights)
-                heap.trim()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def _free_contexts(self) -> None:
+        self._engine.close()
+        self._speculation.close()
 
 
 class Answer:
