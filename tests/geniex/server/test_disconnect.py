@@ -33,6 +33,7 @@ CHAT_PATH = "/v1/chat/completions"
 PATHS: dict[str, dict[str, Any]] = {
     CHAT_PATH: CHAT,
     "/v1/completions": {"prompt": "Hi", "max_tokens": -1},
+    "/v1/responses": {"input": "Hi"},
 }
 
 
@@ -96,7 +97,12 @@ PHASES: dict[str, tuple[Callable[[], Runtime], Started]] = {
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(
-    ("phase", "path"), [*((phase, CHAT_PATH) for phase in PHASES), ("decode", "/v1/completions")]
+    ("phase", "path"),
+    [
+        *((phase, CHAT_PATH) for phase in PHASES),
+        ("decode", "/v1/completions"),
+        ("decode", "/v1/responses"),
+    ],
 )
 def test_a_client_that_goes_frees_its_slot(
     phase: str, path: str, stream: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

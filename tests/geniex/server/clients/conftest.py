@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx2
 import pytest
 from openai import OpenAI
 
@@ -65,12 +64,6 @@ def put_into_store(file: Path, name: str, data_dir: Path) -> None:
     """Have a store list a GGUF file under a name, where it lies."""
     command = ["pull", name, "--local-path", str(file), "--in-place", "--data-dir", str(data_dir)]
     subprocess.run([sys.executable, "-m", "geniex", *command], cwd=ROOT, check=True, timeout=120)
-
-
-def forget_pair(base_url: str) -> None:
-    """Have a server unload the built-in pair, and with it what drafting has learnt so far."""
-    response = httpx2.post(f"{base_url}/models/{TINY}/unload", timeout=PATIENCE)
-    assert response.status_code == 200, response.text
 
 
 def own_process(words: list[str], *, home: Path, **environ: str) -> str:

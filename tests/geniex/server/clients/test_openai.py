@@ -18,7 +18,6 @@ from tests.geniex.server.clients.conftest import (
     QUESTION,
     TINY,
     Target,
-    forget_pair,
 )
 from tests.geniex.server.clients.strict import strictly
 
@@ -302,8 +301,6 @@ def test_a_response_that_calls_and_reads_the_result(client: OpenAI, target: Targ
 
 
 def test_speculation_is_counted_in_the_usage(client: OpenAI, target: Target) -> None:
-    # where drafting has turned out not to pay, it rests: the first answer is always drafted for
-    forget_pair(target.base_url)
     completion = client.chat.completions.create(
         model=TINY,
         messages=ASKED,

@@ -14,7 +14,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-from tests.geniex.server.clients.conftest import DRAFT, TINY, forget_pair
+from tests.geniex.server.clients.conftest import DRAFT, TINY
 from tests.geniex.server.live import LiveServer
 
 PATIENCE = 60.0  # seconds for what must come, on a machine that does other things too
@@ -49,13 +49,6 @@ FLAGS = (
 
 
 @pytest.fixture
-def server(live_server: LiveServer) -> LiveServer:
-    """The real server, with the pair to be loaded anew: the first answer is always drafted for."""
-    forget_pair(live_server.base_url)
-    return live_server
-
-
-@pytest.fixture
 def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
     """A headless Chromium with a profile of its own, which notes what it requests."""
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -77,9 +70,9 @@ def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
 
 
 def test_the_page_sends_the_tutorial_s_body_and_shows_the_answer(
-    browser: webdriver.Chrome, server: LiveServer
+    browser: webdriver.Chrome, live_server: LiveServer
 ) -> None:
-    browser.get(f"{server.url}/")
+    browser.get(f"{live_server.url}/")
     click(browser, "//button[.//*[@data-path='/v1/chat/completions']]")
     editor = find(browser, "//textarea[contains(@class, 'body-param__text')]")
     write(browser, editor, json.dumps(BODY))
@@ -90,15 +83,15 @@ def test_the_page_sends_the_tutorial_s_body_and_shows_the_answer(
     shown = find(browser, f"{live}//td[contains(@class, 'response-col_description')]//code")
     check(json.loads(shown.text))
     requested = list(urls(browser))
-    assert f"{server.url}/v1/chat/completions" in requested
-    assert [url for url in requested if not url.startswith(f"{server.url}/")] == []
+    assert f"{live_server.url}/v1/chat/completions" in requested
+    assert [url for url in requested if not url.startswith(f"{live_server.url}/")] == []
 
 
-def test_curl_sends_the_tutorial_s_body_and_gets_the_answer(server: LiveServer) -> None:
+def test_curl_sends_the_tutorial_s_body_and_gets_the_answer(live_server: LiveServer) -> None:
     curl = shutil.which("curl")
     if curl is None:
         pytest.skip("no curl on this machine")
-    url = f"{server.url}/v1/chat/completions"
+    url = f"{live_server.url}/v1/chat/completions"
     # curl says `application/x-www-form-urlencoded` unless it is told otherwise
     header = "Content-Type: application/json"
     command = [curl, "-sS", "--noproxy", "*", url, "-H", header, "-d", json.dumps(BODY)]
