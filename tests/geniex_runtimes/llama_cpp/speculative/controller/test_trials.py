@@ -1,0 +1,82 @@
+"""Trials: drafts that tell whether drafting would pay, and what they may cost."""
+
+import pytest
+
+from geniex_runtimes.llama_cpp.speculative.controller import Controller
+from tests.geniex_runtimes.llama_cpp.speculative.controller.simulation import (
+    MACHINES,
+    STEPS,
+    always,
+    run,
+)
+
+
+@pytest.mark.parametrize(("chance", "openings"), [(1.0, 1), (0.0, 4)])
+@pytest.mark.parametrize("name", ["draft as dear as target", "toy"])
+def test_what_cannot_pay_is_tried_at_the_start_alone(
+    name: str, chance: float, openings: int
+) -> None:
+    result = run(MACHINES[name], always(chance), steps=1000)
+    assert result.lengths == [1] * openings + [0] * (1000 - openings)
+    assert set(result.states) == {"off"}
+
+
+@pytest.mark.parametrize(
+    ("accepted", "first", "later"),
+    [(1, [1, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]), (0, [1, 1, 1, 1, 0, 0], [1, 0, 0, 0, 0, 0])],
+    ids=["right", "wrong"],
+)
+def test_every_answer_opens_with_a_trial(accepted: int, first: list[int], later: list[int]) -> None:
+    machine = MACHINES["toy"]
+    controller = Controller(machine.costs(), 3)
+    for expected in (first, later, later):
+        controller.begin(0)
+        lengths = []
+        for _ in expected:
+            asked = controller.choose(0)
+            lengths.append(asked)
+            taken = min(asked, accepted)
+            controller.record(0, asked, taken, machine.rows[asked], machine.draft[0] * asked)
+        assert lengths == expected
+
+
+def test_resting_lasts_until_the_next_trial() -> None:
+    machine = MACHINES["dear rows"]
+    controller = Controller(machine.costs(), 3)
+    controller.begin(0)
+    gaps, gap = [], 0
+    for _ in range(400):
+        asked = controller.choose(0)
+        controller.record(0, asked, 0, machine.rows[asked], machine.draft[0] if asked else 0.0)
+        rest = controller.rest(0)
+        gap += 1 + rest
+        if asked:
+            gaps.append(gap)
+            gap = 0
+    # nothing is ever accepted: trials go on, at most every 16 steps, as the budget allows
+    assert len(gaps) > 10 and min(gaps[10:]) >= 16 and max(gaps[10:]) <= 120
+
+
+def test_a_trial_is_charged_with_the_graphs_that_it_makes_llama_cpp_build() -> None:
+    machine = MACHINES["cheap rows"]
+
+    def trials(switch: float) -> int:
+        controller = Controller(machine.costs(), 3)
+        controller.begin(0)
+        before, count = 0, 0
+        for _ in range(STEPS):
+            asked = controller.choose(0)
+            seconds = machine.rows[asked] + (switch if asked != before else 0.0)
+            drafting = machine.draft[asked - 1] if asked else 0.0
+            controller.record(0, asked, 0, seconds, drafting, steady=asked == before)
+            count += asked > 0
+            before = asked
+        return count
+
+    assert trials(machine.rows[0]) < trials(0.0) / 2
+
+
+@pytest.mark.parametrize("name", ["cheap rows", "dear rows", "like a GPU"])
+def test_trials_become_rare_and_cheap(name: str) -> None:
+    lengths = run(MACHINES[name], always(0.0)).lengths[100:]
+    assert sum(n > 0 for n in lengths) < len(lengths) / 15
