@@ -97,7 +97,7 @@ class Context:
         if not handle:
             raise LoadError(
                 f"llama.cpp could not make a context of {options.slots} x {options.length} tokens: "
-                f"{library.complaints() or 'it gave no reason'}",
+                f"{library.complaints()}",
                 hint="ask for a shorter context with `--nctx`",
             )
         self.handle: Any = handle
@@ -121,7 +121,7 @@ class Context:
             raise AbortedError("the evaluation was stopped")
         raise GenerationError(
             f"llama.cpp could not evaluate a batch of {batch.rows} rows (code {code}): "
-            f"{self._library.complaints() or 'it gave no reason'}"
+            f"{self._library.complaints()}"
         )
 
     def logits(self) -> npt.NDArray[np.float32]:

@@ -61,7 +61,7 @@ class PoolingContext:
         if not handle:
             raise LoadError(
                 f"llama.cpp could not make a context for embeddings of {rows} tokens: "
-                f"{library.complaints() or 'it gave no reason'}"
+                f"{library.complaints()}"
             )
         self.rows = rows
         self.handle: Any = handle
@@ -87,7 +87,7 @@ class PoolingContext:
         if code != 0:
             raise GenerationError(
                 f"llama.cpp could not evaluate {self._batch.rows} rows (code {code}): "
-                f"{self._library.complaints() or 'it gave no reason'}"
+                f"{self._library.complaints()}"
             )
         return [self._vector(sequence) for sequence in range(len(texts))]
 

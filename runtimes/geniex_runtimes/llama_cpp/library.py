@@ -117,8 +117,8 @@ class Library:
             log.debug("%s", line)
 
     def complaints(self) -> str:
-        """The library's last warnings and errors as one line; empty when there were none."""
-        return "; ".join(list(self.recent)[-3:])
+        """The library's last warnings and errors as one line, or that there were none."""
+        return "; ".join(list(self.recent)[-3:]) or "it gave no reason"
 
 
 _lock = threading.Lock()

@@ -53,8 +53,7 @@ class Weights:
             handle = api.llama_model_load_from_splits(paths, len(files), params)
         if not handle:
             raise LoadError(
-                f"llama.cpp could not load `{files[0].name}`: "
-                f"{library.complaints() or 'it gave no reason'}",
+                f"llama.cpp could not load `{files[0].name}`: {library.complaints()}",
                 hint="run `geniex doctor` on it; a newer llama-cpp-python may know this model",
             )
         self.handle: int | None = handle
