@@ -135,8 +135,9 @@ class Task:
 class Slot:
     """Sequence `index` of the context. `tokens` are those whose KV cells it holds, in order.
 
-    `asked` is the length of the last prompt, `last` the sampled token that has no cell yet, `draft` what is proposed to follow it, `saved`
-    the state before that is verified, where it cannot be cut back afterwards.
+    `asked` is the length of the last prompt, `last` the sampled token that has no cell yet, `draft`
+    what is proposed to follow it, `saved` the state before that is verified, where it cannot be cut
+    back afterwards.
     """
 
     index: int
