@@ -229,8 +229,8 @@ def test_idle_counts_from_the_end_of_the_last_request(
         time.sleep(0.5)
         (one,) = pool.residents()
         assert (one.busy, one.expires_in) == (1, None)
-        second.close()
         closed_at = time.monotonic()
+        second.close()
         eventually(lambda: loads.fake().closed)
         assert time.monotonic() - closed_at >= 0.2
         assert pool.residents() == []

@@ -95,6 +95,14 @@ def test_numbers_are_those_of_the_package(
     assert abs(vectors[0] @ vectors[1]) < 0.999
 
 
+@pytest.mark.slow
+def test_numbers_of_a_real_model(smollm2: Path) -> None:
+    texts = [*TEXTS, "The quick brown fox jumps over the lazy dog.", LONG]
+    with embedder(smollm2, context_length=1024) as model:
+        vectors = np.array(model.embed(texts).vectors)
+    np.testing.assert_allclose(vectors, judged(smollm2, 1, texts), atol=1e-5)
+
+
 def test_what_the_model_says_of_itself(bert: Path, tiny_chat: Path) -> None:
     with embedder(bert, context_length=4096, slots=3) as model:
         loaded: LoadedModel = model
