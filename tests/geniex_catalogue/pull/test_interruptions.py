@@ -98,11 +98,11 @@ def test_a_process_that_is_stopped_leaves_a_part_to_go_on_from(
     with child(store, "org/large") as process:
         wait_for(store, 2_000_000)
         if stalled:
-            hub.pace = 30_000  # two seconds to the next piece
+            hub.pace = 6_000  # ten seconds to the next piece
         begin = time.monotonic()
         process.send_signal(sent)
         process.wait(10)
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 5
     hub.pace, hub.served = None, 0
     (model,) = store.list()
     assert (model.status, model.partial) == ("partial", ("Q8_0",))

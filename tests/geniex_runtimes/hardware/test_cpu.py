@@ -119,7 +119,7 @@ def test_free_cores(
 def test_free_cores_of_this_machine_sees_a_busy_process() -> None:
     started = time.monotonic()
     free = cpu.free_cores()
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 3
     assert 1 <= free <= (psutil.cpu_count(logical=False) or 1)
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as spinning:
         try:

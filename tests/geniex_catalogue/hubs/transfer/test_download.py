@@ -52,7 +52,7 @@ def test_interrupt_during_a_stall_returns_at_once(repo: HubServer, tmp_path: Pat
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         fetch([job(repo, tmp_path)], Told(), patient)
-    assert time.monotonic() - begin < 1.5
+    assert time.monotonic() - begin < 5
     part = tmp_path / "m.gguf.partial"
     assert part.read_bytes() == DATA[:HALF]
     repo.served = 0
