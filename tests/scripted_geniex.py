@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from geniex.cli.app import main
+from geniex_catalogue.errors import LoadError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import hardware, registry
 from geniex_runtimes.contract import Device, HardwareProfile, LoadOptions
@@ -42,6 +43,8 @@ class GatedRuntime(FakeRuntime):
     def load(self, model: ResolvedModel, options: LoadOptions, **how: Any) -> FakeModel:
         gated = model.name.startswith("local/gated")
         while gated and options.data_dir is not None and not (options.data_dir / "go").exists():
+            if not how["progress"](0.0):
+                raise LoadError("given up")
             time.sleep(0.02)
         self.scripts = (Script(),) if gated else (ENDLESS,)
         return super().load(model, options, **how)

@@ -13,6 +13,9 @@ if sys.platform == "win32":
 
 from geniex.address import parse_address
 from geniex.client.server import Server
+from geniex_catalogue.hubs.localfs import import_path
+from geniex_catalogue.names import ModelRef
+from geniex_catalogue.store import Store
 from tests.geniex.servedby import scenario_server, scripted_server
 from tests.terminal import Terminal, python, terminal
 
@@ -80,10 +83,13 @@ def test_a_chat_that_is_full_is_told_how_to_go_on(data_dir: Path) -> None:
         assert shown.leave()[0] == 0
 
 
-def test_ctrl_c_gives_a_load_up(tmp_path: Path, data_dir: Path) -> None:
+def test_ctrl_c_gives_a_load_up(tmp_path: Path, data_dir: Path, tiny_chat: Path) -> None:
+    import_path(ModelRef("local", "gated"), tiny_chat, Store(tmp_path))
     with (
-        scenario_server("slow-load", tmp_path) as server,
-        terminal(*python("geniex", "run", "tiny", "--host", server.url, "-p", "hi")) as shown,
+        scenario_server("gated", tmp_path) as server,
+        terminal(
+            *python("geniex", "run", "local/gated", "--host", server.url, "-p", "hi")
+        ) as shown,
     ):
         shown.wait_for("loading model")
         end = time.monotonic() + PATIENCE
