@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from geniex.chat.gbnf.notation import GEMMA, JSON
-from geniex.chat.gbnf.rules import Rules, either, quote, text_until, text_without
+from geniex.chat.gbnf.rules import Rules, TooLargeError, either, quote, text_until, text_without
 from geniex.chat.json_schema import schema_rule
 from geniex.chat.reasoning import HARMONY, HARMONY_FINAL, HARMONY_NEXT, ReasoningFormat
 from geniex.chat.response_format import ResponseFormat
+from geniex.chat.schema_merging import refuse
 from geniex.chat.tool_calls.gemma import Gemma
 from geniex.chat.tool_calls.reader import Family
 from geniex.chat.tools import Tool
@@ -58,23 +59,27 @@ def constraint(
     """
     rules = Rules()
     notes: list[str] = []
-    harmony = HARMONY in thinking.formats
-    ways = []
-    if form is not None:
-        schema = _ANY_OBJECT if form.kind == "json_object" else form.schema
-        content = schema_rule(rules, schema, path="response_format")
-        ways.append(f"{quote(HARMONY_FINAL)} {content}" if harmony else content)
-    if tools:
-        arguments = {tool.name: _arguments(rules, tool, family, notes) for tool in tools}
-        calls = rules.add(family.grammar(rules, arguments, several=several), "calls")
-        ways.append(f"{text_without(rules, family.enforced)} {calls}?" if free else calls)
-    root = f"{_before(rules, thinking)} {either(ways)}".strip()
+    try:
+        ways = [] if form is None else [_content(rules, form, thinking)]
+        if tools:
+            arguments = {tool.name: _arguments(rules, tool, family, notes) for tool in tools}
+            calls = rules.add(family.grammar(rules, arguments, several=several), "calls")
+            ways.append(f"{text_without(rules, family.enforced)} {calls}?" if free else calls)
+        root = f"{_before(rules, thinking)} {either(ways)}".strip()
+    except TooLargeError as exc:
+        raise refuse("$schema", "tools", "the schemas are too large together") from exc
     kept = {*family.kept} if tools else set()
     for thoughts in thinking.formats:
         kept |= {*thoughts.opens, *thoughts.closes}
-    if harmony:
+    if HARMONY in thinking.formats:
         kept |= {"<|start|>", "<|channel|>", "<|message|>", "<|end|>"}
     return Constraint(rules.text(root), frozenset(kept), tuple(notes))
+
+
+def _content(rules: Rules, form: ResponseFormat, thinking: Thinking) -> str:
+    schema = _ANY_OBJECT if form.kind == "json_object" else form.schema
+    content = schema_rule(rules, schema, path="response_format")
+    return f"{quote(HARMONY_FINAL)} {content}" if HARMONY in thinking.formats else content
 
 
 def _arguments(rules: Rules, tool: Tool, family: Family, notes: list[str]) -> str:

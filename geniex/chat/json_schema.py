@@ -18,13 +18,24 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from geniex.chat.gbnf.notation import JSON, Notation
-from geniex.chat.gbnf.rules import MAX_REPEAT, Rules, TooLargeError, either, quote, repeated
-from geniex.chat.schema_merging import TYPES, Schema, Simplifier, refuse
+from geniex.chat.gbnf.rules import (
+    MAX_REPEAT,
+    Rules,
+    TooLargeError,
+    either,
+    one_of_texts,
+    quote,
+    repeated,
+)
+from geniex.chat.schema_merging import TYPES, NothingFitsError, Schema, Simplifier, refuse
 from geniex.chat.schema_scalars import number_in, string_of
 
 _MAX_DEPTH = 60
 _MAX_STEPS = 20_000
 _MAX_CHARACTERS = 300_000
+# each way to go on is looked at for each token, while other requests wait
+_MAX_WAYS = 300
+_MAX_VALUES = 1000
 
 Json: TypeAlias = Any
 
@@ -60,6 +71,8 @@ def schema_rule(
         if len(json.dumps(schema, allow_nan=False)) > _MAX_CHARACTERS:
             raise refuse("$schema", path, "the schema is too large")
         return _Compiler(rules, schema, notation).rule(schema, _Place(path))
+    except NothingFitsError as exc:
+        raise exc.refusal from exc
     except TooLargeError as exc:
         raise refuse("$schema", path, "the schema is too large") from exc
     except RecursionError as exc:
@@ -100,6 +113,8 @@ class _Compiler:
     def _body(self, schema: Mapping[str, Json], place: _Place) -> str:
         if "anyOf" in schema:
             branches = schema["anyOf"]
+            if len(branches) > _MAX_WAYS:
+                raise refuse("anyOf", place.path, f"it has more than {_MAX_WAYS} alternatives")
             if len(branches) > 1:
                 place = replace(place, forced=frozenset())
             return either(
@@ -109,7 +124,9 @@ class _Compiler:
                 ]
             )
         if "enum" in schema:
-            return either([quote(self._notation.value(value)) for value in schema["enum"]])
+            if len(schema["enum"]) > _MAX_VALUES:
+                raise refuse("enum", place.path, f"it has more than {_MAX_VALUES} values")
+            return one_of_texts(map(self._notation.value, schema["enum"]))
         kinds = schema.get("type")
         if kinds is None or isinstance(kinds, list):
             ways = []
@@ -138,6 +155,9 @@ class _Compiler:
             if name not in members and schema.get("additionalProperties") is False:
                 raise refuse("required", place.path, f"`{name}` is needed and forbidden")
             members.setdefault(name, schema.get("additionalProperties", True))
+        if len(members) - len(set(required)) > _MAX_WAYS:
+            reason = f"more than {_MAX_WAYS} members may be left out"
+            raise refuse("properties", place.path, reason)
         # what may follow when no member has been written yet, and when one has
         first, later = self._extras(members, extra, place)
         for name in reversed(members):

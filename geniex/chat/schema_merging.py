@@ -37,8 +37,15 @@ _COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength"})
 _MAX_MERGES = 10_000
 
 
-class _NothingFitsError(SchemaError):
-    """Raised where two demands exclude each other; in an alternative, that one goes."""
+class NothingFitsError(ValueError):
+    """Raised where two demands exclude each other; in an alternative, that one goes.
+
+    `refusal` is what is raised where there is no alternative.
+    """
+
+    def __init__(self, refusal: SchemaError) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
 
 
 def refuse(keyword: str, path: str, reason: str) -> SchemaError:
@@ -65,7 +72,10 @@ class Simplifier:
         self._merges = 0
 
     def simple(self, schema: Json, path: str, followed: frozenset[str] = frozenset()) -> Plain:
-        """The schema without references, `allOf`, `oneOf` and siblings. Raises SchemaError."""
+        """The schema without references, `allOf`, `oneOf` and siblings.
+
+        Raises SchemaError or NothingFitsError.
+        """
         if schema is True:
             return {}
         if schema is False:
@@ -177,7 +187,7 @@ class Simplifier:
             try:
                 simple = self.simple(branch, f"{path}/anyOf/{at}")
                 merged.append(self._merged(simple, other, path))
-            except _NothingFitsError:
+            except NothingFitsError:
                 continue
         if not merged:
             raise _nothing("anyOf", path, "none of its schemas agrees with what stands beside it")
@@ -360,5 +370,5 @@ def _members(one: Plain, other: Plain, path: str) -> Plain:
     return merged
 
 
-def _nothing(keyword: str, path: str, reason: str) -> SchemaError:
-    return _NothingFitsError(f"`{keyword}` at `{path}`: {reason}", keyword, path)
+def _nothing(keyword: str, path: str, reason: str) -> NothingFitsError:
+    return NothingFitsError(refuse(keyword, path, reason))

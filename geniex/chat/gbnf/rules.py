@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
-from geniex_catalogue.errors import UsageError
-
-MAX_RULES = 4000
-MAX_CHARACTERS = 400_000
+MAX_RULES = 20_000
+MAX_CHARACTERS = 2_000_000
 MAX_REPEAT = 2000  # llama.cpp's own limit of `{m,n}`
 
 # the name of a rule, or a class
@@ -14,7 +13,7 @@ _SYMBOL = re.compile(r"[\w-]+|\[(\\.|[^\\\]])*\]")
 
 
 class Rules:
-    """Named rules; equal ones are there once. Raises UsageError where they become too many."""
+    """Named rules; equal ones are there once. Raises TooLargeError where they become too many."""
 
     def __init__(self) -> None:
         self._bodies: dict[str, str] = {}
@@ -53,7 +52,7 @@ class Rules:
             )
 
 
-class TooLargeError(UsageError):
+class TooLargeError(ValueError):
     """Raised for a grammar that would take too long to follow."""
 
 
@@ -74,6 +73,22 @@ def either(alternatives: Sequence[str]) -> str:
     """One of the alternatives, in parentheses where there are several."""
     unique = list(dict.fromkeys(alternatives))
     return unique[0] if len(unique) == 1 else f"({' | '.join(unique)})"
+
+
+def one_of_texts(texts: Iterable[str]) -> str:
+    """One of the texts; what they begin with in common is there once, so that few ways are open."""
+    unique = sorted(set(texts))
+    if len(unique) == 1:
+        return quote(unique[0])
+    # in order: what the first and the last have in common, all of them have
+    pairs = zip(unique[0], unique[-1], strict=False)
+    size = next((at for at, (one, other) in enumerate(pairs) if one != other), len(unique[0]))
+    prefix, rests = unique[0][:size], [text[size:] for text in unique]
+    ways = [
+        one_of_texts(group) if first else '""'
+        for first, group in groupby(rests, key=lambda rest: rest[:1])
+    ]
+    return f"{quote(prefix)} {either(ways)}" if prefix else either(ways)
 
 
 def repeated(rules: Rules, body: str, least: int, most: int | None) -> str:

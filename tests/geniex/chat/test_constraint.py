@@ -256,3 +256,14 @@ def test_a_strict_tool_or_a_form_is_refused_instead() -> None:
 )
 def test_the_template_tells_the_family(source: str | None, family: Family) -> None:
     assert family_of(source) == family
+
+
+def test_too_many_tools_are_refused() -> None:
+    members = {f"p{n}": {"enum": [n]} for n in range(300)}
+    parameters = {"type": "object", "properties": members}
+    tools = [
+        Tool(f"f{n}", parameters={**parameters, "required": [f"p{n}"]}, strict=True)
+        for n in range(100)
+    ]
+    with pytest.raises(SchemaError, match="too large"):
+        constraint(None, Bare(), tools, several=True, thinking=Thinking())

@@ -131,6 +131,12 @@ CASES: list[Any] = [
         ['"b"', "1.0"],
         id="enum",
     ),
+    pytest.param(
+        {"enum": ["", "a", "ab", "abc", "abd", "b", 1, 12]},
+        ['""', '"a"', '"ab"', '"abc"', '"abd"', '"b"', "1", "12"],
+        ['"', '"abx"', '"c"', "2", '"abcd"'],
+        id="enum with common beginnings",
+    ),
     pytest.param({"type": "string", "enum": ["a", 1]}, ['"a"'], ["1"], id="enum of one type"),
     pytest.param({"const": 3}, ["3"], ["4"], id="const"),
     pytest.param({"const": None}, ["null"], ["{}"], id="const null"),
@@ -404,6 +410,14 @@ REFUSED: list[Any] = [
     pytest.param({"$ref": "#"}, "$ref", "schema", id="$ref to itself"),
     pytest.param({"anyOf": [{"$ref": "#"}, NULL]}, "$ref", "schema/anyOf/0", id="own alternative"),
     pytest.param(closed(a={"$ref": "#"}), "$ref", "schema/properties/a", id="without an end"),
+    pytest.param({"enum": list(range(2000))}, "enum", "schema", id="many values"),
+    pytest.param({"anyOf": [{"const": n} for n in range(400)]}, "anyOf", "schema", id="many ways"),
+    pytest.param(
+        {"properties": {str(n): BOOL for n in range(400)}},
+        "properties",
+        "schema",
+        id="many optional",
+    ),
     pytest.param({"const": float("nan")}, "$schema", "schema", id="no json"),
 ]
 
