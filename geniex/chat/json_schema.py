@@ -7,6 +7,9 @@ and their exclusive forms, `anyOf`, `oneOf` where its branches cannot overlap, `
 within the schema, also recursive, and `nullable`. Any other keyword is refused by its name, but for
 those that only describe (`title`, `default`, ...) and those that begin with `x-`.
 
+Refused for their size: more than 300 members of an object that may be left out, 300 alternatives,
+1000 values, 2000 items or characters to be counted, and what is nested more than 60 deep.
+
 A grammar may be narrower than its schema: no members beyond `properties` unless
 `additionalProperties` says so, no items beyond `prefixItems` unless `items` says so, no exponents
 in bounded numbers, no white space but single blanks.
