@@ -23,17 +23,15 @@ GiveBack: TypeAlias = Callable[[ContextSet, KeepAlive, float], None]
 class Lease:
     """One request's hold on a loaded model, which stays as it is until `close`.
 
-    `name` is the model's canonical name, however it was spelled.
+    `name` is the model's canonical name, however it was spelled, and that of `model.resolved`.
     """
 
-    def __init__(
-        self, contexts: ContextSet, model: OpenModel, name: str, give_back: GiveBack
-    ) -> None:
+    def __init__(self, contexts: ContextSet, model: OpenModel, give_back: GiveBack) -> None:
         self._contexts: ContextSet | None = contexts
         self._give_back = give_back
         self._started = time.monotonic()
         self.model = model
-        self.name = name
+        self.name = model.resolved.name
 
     def close(self, keep_alive: KeepAlive = UNSET) -> None:
         """Give the model back; a second call does nothing. Never blocks.

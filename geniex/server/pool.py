@@ -5,6 +5,7 @@ contexts of their own beside it, on the same weights. Each load has its own thre
 else waits for it; one lock guards the books and is never held while a model loads or closes.
 """
 
+import copy
 import logging
 import math
 import threading
@@ -30,6 +31,7 @@ from geniex_catalogue.errors import (
     LoadError,
     ServerBusyError,
 )
+from geniex_catalogue.resolver import ResolvedModel
 
 __all__ = ["UNSET", "Lease", "ModelWish", "Pool", "PoolOptions", "Purpose", "Resident", "Unset"]
 
@@ -186,7 +188,7 @@ class Pool:
                 self._changed.wait(None if gone is None else _LOOK)
             model = contexts.model
             if contexts.state == "ready" and model is not None and not left():
-                return Lease(contexts, model, reading.resolved.name, self._give_back)
+                return Lease(contexts, _as(reading.resolved, model), self._give_back)
             contexts.leases -= 1
             contexts.idle_since = time.monotonic()
             self._changed.notify_all()
@@ -369,3 +371,12 @@ class Pool:
             return None
         # no lock can be waited for as long as a client may say
         return min(max(0.0, min(ends) - time.monotonic()), _LONGEST_SLEEP)
+
+
+def _as(resolved: ResolvedModel, model: OpenModel) -> OpenModel:
+    """A model by the name that it was asked by, which need not be the one it was loaded by."""
+    if model.resolved == resolved:
+        return model
+    same = copy.copy(model)
+    same.resolved = resolved
+    return same

@@ -91,9 +91,13 @@ def test_spellings_of_one_thing_are_one_model(
         ModelWish("geniex/tiny-chat", speculation=read_wish("none", draft_tokens=5)),
         ModelWish("geniex/tiny-chat", speculation=read_wish("none", "org/not-here")),
     ]
-    found = {id(pool.acquire(wish).model) for wish in wishes}
+    leases = [pool.acquire(wish) for wish in wishes]
+    found = {id(lease.model.loaded) for lease in leases}
     assert len(found) == len(loads.opened) == len(pool.residents()) == 1
-    assert pool.acquire(ModelWish(str(tiny_chat))).name == str(tiny_chat)
+    # each is told the name that it asked for
+    names_told = {lease.name for lease in leases}
+    assert names_told == {"geniex/tiny-chat:Q8_0", str(tiny_chat), str(link)}
+    assert {lease.model.resolved.name for lease in leases} == names_told
 
 
 @pytest.mark.parametrize(
