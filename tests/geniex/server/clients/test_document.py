@@ -50,7 +50,7 @@ class Living:
             await send({"type": f"lifespan.{step}.complete"})
 
 
-EXAMPLES = int(os.environ.get("GENIEX_TEST_EXAMPLES", "20"))  # of each kind, for each operation
+EXAMPLES = int(os.environ.get("GENIEX_TEST_EXAMPLES", "15"))  # of each kind, for each operation
 OPERATIONS = (
     "GET /health",
     "GET /metrics",

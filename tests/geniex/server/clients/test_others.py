@@ -17,7 +17,6 @@ OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
         pytest.param("langchain", "tiny", id="langchain"),
         pytest.param("litellm", "tiny", id="litellm"),
         pytest.param("pydantic_ai", "tiny", id="pydantic-ai"),
-        pytest.param("langchain", "smollm2", marks=pytest.mark.slow, id="langchain-smollm2"),
         pytest.param("pydantic_ai", "smollm2", marks=pytest.mark.slow, id="pydantic-ai-smollm2"),
     ],
     indirect=["target"],
