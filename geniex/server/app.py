@@ -9,6 +9,7 @@ from starlette.middleware import Middleware
 
 from geniex import __version__
 from geniex.server import docs, errors, handlers, health, tokens
+from geniex.server.body_type import BodyType
 from geniex.server.chat_completions import router as chat_completions
 from geniex.server.completions import router as completions
 from geniex.server.embeddings import router as embeddings
@@ -44,6 +45,7 @@ def build_app(state: ServerState) -> FastAPI:
             Middleware(Guard, state=state),
             Middleware(Gate, state=state),
             Middleware(BodyLimit, most=state.options.max_body),
+            Middleware(BodyType),
         ],
     )
     handlers.install(app, state)

@@ -104,9 +104,21 @@ class TestBodies:
             pytest.param(b'{"content": 3}', {}, "invalid_value", id="wrong type"),
             pytest.param(
                 b'{"content":"x"}',
-                {"content-type": "text/plain"},
+                {"content-type": "text/plain", "origin": "http://evil.example"},
                 "invalid_content_type",
-                id="text",
+                id="a page of another site",
+            ),
+            pytest.param(
+                b'{"content":"x"}',
+                {"content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "none"},
+                "invalid_content_type",
+                id="a browser",
+            ),
+            pytest.param(
+                b'{"content":"x"}',
+                {"content-type": "application/xml"},
+                "invalid_content_type",
+                id="another type",
             ),
         ],
     )
@@ -119,6 +131,12 @@ class TestBodies:
         error = error_of(response)
         assert error["code"] == code
         assert error["type"] == "invalid_request_error"
+
+    @pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded"])
+    def test_a_tool_that_says_no_type_means_json(self, client: TestClient, kind: str) -> None:
+        headers = {"content-type": kind} if kind else {}
+        response = client.post("/tokenize", content=b'{"content":"x"}', headers=headers)
+        assert response.status_code == 200 and response.json()["tokens"]
 
     def test_the_field_is_named(self, client: TestClient) -> None:
         response = client.post("/detokenize", json={"tokens": [1, "x"]})
