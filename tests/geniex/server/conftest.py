@@ -1,11 +1,9 @@
 """The server over a scripted runtime in this process, and a real one in a process of its own."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,9 +16,8 @@ from geniex.server.options import ServerOptions
 from geniex.server.pool import Pool, PoolOptions
 from geniex.server.state import ServerState
 from geniex.session import load_model
-from geniex_runtimes import hardware, registry
 from geniex_runtimes.fake import FakeRuntime
-from tests.geniex.conftest import MACHINE, Scripted
+from tests.geniex.conftest import Scripted, install
 from tests.geniex.server.live import LiveServer, running
 
 # always here: the runtime is scripted, the file is real
@@ -78,13 +75,8 @@ def client(serve: Serve) -> TestClient:
 @pytest.fixture(scope="module")
 def shared_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """One server over a scripted runtime for a whole module: leave it as you found it."""
-    runtime = FakeRuntime(name="llama_cpp")
     with pytest.MonkeyPatch.context() as patch:
-        module = ModuleType("shared_runtime")
-        module.__dict__["make"] = lambda: runtime
-        patch.setitem(sys.modules, "shared_runtime", module)
-        patch.setattr(registry, "BUILT_IN", {"llama_cpp": "shared_runtime:make"})
-        patch.setattr(hardware, "probe", lambda data_dir: MACHINE)
+        install(FakeRuntime(name="llama_cpp"), patch)
         settings = Settings(data_dir=tmp_path_factory.mktemp("shared"))
         state = ServerState(settings, ServerOptions(), Pool(settings, PoolOptions()))
         with TestClient(build_app(state)) as client:
