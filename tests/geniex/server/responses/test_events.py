@@ -1,116 +1,14 @@
 """`POST /v1/responses`: objects and events as the official client's types have them."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
 
-from geniex.server.residents import Resident
 from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.fake import Script
-from tests.geniex.server.clients.strict import strictly
-from tests.geniex.server.door import HELLO, Door, Runtime, opened, wait_for
-
-THINKS = Script(("<think>", "Let me ", "see.", "</think>", "\n\n", "It is ", "18."))
-WEATHER = {
-    "type": "function",
-    "name": "weather",
-    "description": "The weather in a city.",
-    "parameters": {
-        "type": "object",
-        "properties": {"city": {"type": "string"}},
-        "required": ["city"],
-        "additionalProperties": False,
-    },
-    "strict": True,
-}
-CALLS = Script(
-    (
-        "Let me look.\n",
-        '<tool_call>\n{"name": "weather", ',
-        '"arguments": {"city": ',
-        '"Rome"}}\n</tool_call>\n<tool_call>\n',
-        '{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>',
-    )
-)
-QWEN = (
-    "{% if tools %}<tools>{{ tools | tojson }}</tools> call as "
-    '<tool_call>{"name": ..., "arguments": ...}</tool_call>{% endif %}'
-    "{% for message in messages %}{% if message.role == 'tool' %}<|result|>{% else %}"
-    "<|{{ message.role }}|>{% endif %}{{ message.content }}"
-    "{% for call in message.tool_calls %}<tool_call>{{ call.function | tojson }}</tool_call>"
-    "{% endfor %}</s>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
-
-
-class Judge:
-    """Asks a door, and holds what it answers to the official client's types."""
-
-    def __init__(self, door: Door) -> None:
-        self._door = door
-
-    def ask(self, **fields: Any) -> Any:
-        """The response, an official one."""
-        response = self.post(**fields)
-        assert response.status_code == 200, response.text
-        return strictly(Response, response.content)
-
-    def stream(self, **fields: Any) -> list[Any]:
-        """The events of a stream, official ones."""
-        response = self.post(**fields, stream=True)
-        assert response.status_code == 200, response.text
-        assert response.headers["content-type"].startswith("text/event-stream")
-        return [strictly(ResponseStreamEvent, data) for data in _data(response.text)]
-
-    def post(self, **fields: Any) -> Any:
-        """What is answered, whatever it is."""
-        return self._door.post(**fields)
-
-    def send(self, body: str) -> Any:
-        """What is answered to a body as it stands."""
-        headers = {"content-type": "application/json"}
-        return self._door.client.post("/v1/responses", content=body, headers=headers)
-
-    def refused(self, **fields: Any) -> dict[str, Any]:
-        """The error of a request that is to be refused."""
-        return self._door.refused(**fields)
-
-    @property
-    def residents(self) -> list[Resident]:
-        """What the server has in memory."""
-        return self._door.state.pool.residents()
-
-    @property
-    def prompt(self) -> str:
-        """The text of the prompt that the model has read last."""
-        return self._door.runtime.prompt
-
-
-def _data(text: str) -> Iterator[str]:
-    """The data of each event, whose name is checked to be its type."""
-    for block in filter(None, text.split("\n\n")):
-        name, data = block.split("\n")
-        assert name == f"event: {json.loads(data.removeprefix('data: '))['type']}"
-        yield data.removeprefix("data: ")
-
-
-@pytest.fixture(scope="module")
-def door(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Judge]:
-    """The server over the runtime that a test brings along, by default one that greets."""
-    runtime = getattr(request, "param", None) or Runtime()
-    data = tmp_path_factory.mktemp("data")
-    with opened(runtime, data, "/v1/responses", {"input": "Hi"}) as door:
-        yield Judge(door)
-
-
-def over(*scripts: Script, template: str = QWEN, **options: Any) -> pytest.MarkDecorator:
-    """Run a test over these scripts."""
-    runtime = Runtime(*scripts, chat_template=template, **options)
-    return pytest.mark.parametrize("door", [pytest.param(runtime, id="scripts")], indirect=True)
+from tests.geniex.server.door import HELLO, Runtime, wait_for
+from tests.geniex.server.responses.judge import CALLS, QWEN, THINKS, WEATHER, Judge, over
 
 
 def kinds(events: list[Any]) -> list[str]:
@@ -330,93 +228,6 @@ def test_what_is_no_json_is_refused(door: Judge) -> None:
     response = door.send(body)
     assert response.status_code == 400
     assert "NaN" in response.json()["error"]["message"]
-
-
-def test_null_is_the_same_as_absent(door: Judge) -> None:
-    fields = (
-        "instructions max_output_tokens temperature top_p tools tool_choice parallel_tool_calls "
-        "text reasoning top_logprobs include stream stream_options metadata user store truncation "
-        "previous_response_id conversation background prompt service_tier model nctx spec_type"
-    )
-    assert door.ask(**dict.fromkeys(fields.split())).output_text == HELLO
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        pytest.param({"store": True}, id="store"),
-        pytest.param({"store": False, "include": ["reasoning.encrypted_content"]}, id="stateless"),
-        pytest.param({"truncation": "disabled"}, id="truncation"),
-        pytest.param({"service_tier": "auto"}, id="tier"),
-        pytest.param({"background": False}, id="background"),
-        pytest.param({"text": {"format": {"type": "text"}, "verbosity": "medium"}}, id="text"),
-        pytest.param({"stream_options": {"include_obfuscation": False}}, id="obfuscation"),
-        pytest.param({"safety_identifier": "a", "prompt_cache_key": "b"}, id="identifiers"),
-        pytest.param({"max_tool_calls": 3}, id="built-in tools"),
-        pytest.param({"a_field_of_next_year": 1}, id="unknown"),
-    ],
-)
-def test_what_changes_no_answer_is_taken(door: Judge, fields: dict[str, Any]) -> None:
-    response = door.ask(**fields)
-    assert response.output_text == HELLO
-    assert response.store is False
-
-
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        pytest.param({"previous_response_id": "resp_1"}, "previous_response_id", id="previous"),
-        pytest.param({"conversation": "conv_1"}, "conversation", id="conversation"),
-        pytest.param({"background": True}, "background", id="background"),
-        pytest.param({"prompt": {"id": "pmpt_1"}}, "prompt", id="prompt"),
-        pytest.param({"truncation": "auto"}, "truncation", id="truncation"),
-        pytest.param({"service_tier": "flex"}, "service_tier", id="tier"),
-        pytest.param({"include": ["file_search_call.results"]}, "include[0]", id="include"),
-        pytest.param({"text": {"verbosity": "low"}}, "text.verbosity", id="verbosity"),
-        pytest.param({"text": {"format": {"type": "xml"}}}, "text.format", id="format"),
-        pytest.param(
-            {"text": {"format": {"type": "json_schema", "name": "a"}}}, "text.format", id="schema"
-        ),
-        pytest.param(
-            {"text": {"format": {"type": "json_schema", "name": 7, "schema": {}}}},
-            "text.format.name",
-            id="format's name",
-        ),
-        pytest.param(
-            {"text": {"format": {"type": "json_schema", "name": "a", "schema": {"not": {}}}}},
-            "text.format",
-            id="keyword of a schema",
-        ),
-        pytest.param({"reasoning": {"summary": "detailed"}}, "reasoning.summary", id="summary"),
-        pytest.param({"reasoning": {"effort": "huge"}}, "reasoning.effort", id="effort"),
-        pytest.param({"tools": [{"type": "web_search"}]}, "tools[0]", id="built-in tool"),
-        pytest.param({"tools": [{"type": "mcp"}]}, "tools[0]", id="mcp"),
-        pytest.param(
-            {"tools": [{**WEATHER, "async": True}]}, "tools[0].async", id="asynchronous tool"
-        ),
-        pytest.param({"tools": [WEATHER, WEATHER]}, "tools", id="one tool twice"),
-        pytest.param({"tool_choice": "required"}, "tool_choice", id="a call without tools"),
-        pytest.param({"tool_choice": {"type": "web_search"}}, "tool_choice", id="tool choice"),
-        pytest.param(
-            {"stream": True, "stream_options": {"include_obfuscation": True}},
-            "stream_options.include_obfuscation",
-            id="obfuscation",
-        ),
-        pytest.param({"max_output_tokens": 0}, "max_output_tokens", id="no tokens"),
-        pytest.param({"temperature": "warm"}, "temperature", id="type"),
-        pytest.param({"top_logprobs": 21}, "top_logprobs", id="range"),
-        pytest.param({"metadata": {"a": 1}}, "metadata.a", id="metadata"),
-        pytest.param({"input": []}, "input", id="no input"),
-        pytest.param({"input": "x" * 5000}, "input", id="too long"),
-        pytest.param({"spec_type": "magic"}, "spec_type", id="extras"),
-    ],
-)
-def test_what_cannot_be_honoured_is_refused_by_name(
-    door: Judge, fields: dict[str, Any], param: str
-) -> None:
-    error = door.refused(**fields)
-    assert error["param"] == param
-    assert error["type"] == "invalid_request_error"
 
 
 def test_a_model_that_may_stay_for_ages_goes_when_another_request_says_so(door: Judge) -> None:
