@@ -8,6 +8,7 @@ import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 
 from geniex.server.residents import Resident
+from geniex_runtimes.contract import GenerationRequest
 from geniex_runtimes.fake import Script
 from tests.geniex.server.clients.strict import strictly
 from tests.geniex.server.door import Door, Runtime
@@ -80,6 +81,11 @@ class Judge:
     def residents(self) -> list[Resident]:
         """What the server has in memory."""
         return self._door.state.pool.residents()
+
+    @property
+    def asked(self) -> GenerationRequest:
+        """What the model was asked last."""
+        return self._door.runtime.asked
 
     @property
     def prompt(self) -> str:

@@ -1,13 +1,18 @@
 """`POST /v1/responses`: objects and events as the official client's types have them."""
 
 import json
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from openai.types.responses import ResponseErrorEvent
 
+from geniex.server import sse
 from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.fake import Script
-from tests.geniex.server.door import HELLO, Runtime, wait_for
+from tests.geniex.server.clients.strict import strictly
+from tests.geniex.server.door import HELLO, Runtime, opened, wait_for
 from tests.geniex.server.responses.judge import CALLS, QWEN, THINKS, WEATHER, Judge, over
 
 
@@ -165,6 +170,20 @@ def test_a_failure_before_the_first_event_is_a_status(door: Judge) -> None:
     response = door.post(stream=True)
     assert response.status_code == 500
     assert response.json()["error"]["message"] == "no prefill"
+
+
+def test_a_failure_after_a_ping_is_an_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "stream", partial(sse.stream, ping_every=0.01))
+    slow = Script(prefill_delay=2, prefill_error=GenerationError("no prefill"))
+    with opened(Runtime(slow), tmp_path, "/v1/responses", {"input": "Hi"}) as door:
+        text = door.post(stream=True).text
+    assert text.startswith(": ping\n\n")
+    event, data = text.replace(": ping\n\n", "").rstrip("\n").split("\n")
+    assert event == "event: error"
+    told = strictly(ResponseErrorEvent, data.removeprefix("data: "))
+    assert (told.message, told.code) == ("no prefill", "generation_failed")
 
 
 def test_logprobs_come_with_the_text(door: Judge) -> None:

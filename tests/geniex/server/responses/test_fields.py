@@ -1,6 +1,7 @@
 """Each field of a response that is asked for: honoured, or refused by its name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, get_type_hints
 
 import pytest
@@ -16,9 +17,17 @@ from geniex.server.responses.protocol import (
     ResponsesRequest,
     TextConfig,
 )
+from geniex_runtimes.contract import GenerationRequest
 from tests.geniex.server.door import HELLO
-from tests.geniex.server.responses.judge import WEATHER, Judge
+from tests.geniex.server.responses.judge import CALLS, WEATHER, Judge, over
 
+FORMAT = {
+    "type": "json_schema",
+    "name": "place",
+    "schema": {"type": "object", "properties": {"city": {"enum": ["Rome"]}}, "required": ["city"]},
+}
+NAMED = {"type": "function", "name": "weather"}
+ALLOWED = {"type": "allowed_tools", "mode": "required", "tools": [NAMED]}
 # of a function, what `Tool` reads
 TOOL = ("type", "name", "description", "parameters", "strict")
 
@@ -130,3 +139,69 @@ def test_what_cannot_be_honoured_is_refused_by_name(
     error = door.refused(**fields)
     assert error["param"] == param
     assert error["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("fields", "met"),
+    [
+        pytest.param({"max_output_tokens": 3}, lambda asked: asked.max_tokens == 3, id="limit"),
+        pytest.param(
+            {"temperature": 0, "top_p": 0.5, "top_k": 3, "min_p": 0.1, "seed": 7},
+            lambda asked: (
+                asked.sampling
+                == replace(asked.sampling, temperature=0, top_p=0.5, top_k=3, min_p=0.1, seed=7)
+            ),
+            id="sampling",
+        ),
+        pytest.param({"top_logprobs": 2}, lambda asked: asked.logprobs == 2, id="logprobs"),
+        pytest.param(
+            {"text": {"format": FORMAT}},
+            lambda asked: "Rome" in (asked.sampling.grammar or ""),
+            id="format",
+        ),
+        pytest.param(
+            {"text": {"format": {"type": "json_object"}}},
+            lambda asked: bool(asked.sampling.grammar),
+            id="any JSON",
+        ),
+        pytest.param(
+            {"tools": [WEATHER], "tool_choice": "required"},
+            lambda asked: "weather" in (asked.sampling.grammar or ""),
+            id="required",
+        ),
+        pytest.param(
+            {"grammar_string": 'root ::= "a"'},
+            lambda asked: asked.sampling.grammar == 'root ::= "a"',
+            id="grammar",
+        ),
+    ],
+)
+def test_a_field_reaches_the_model(
+    door: Judge, fields: dict[str, Any], met: Callable[[GenerationRequest], bool]
+) -> None:
+    door.ask(**fields)
+    assert met(door.asked)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        pytest.param("auto", "auto", id="auto"),
+        pytest.param("none", "none", id="none"),
+        pytest.param(NAMED, NAMED, id="a function"),
+        pytest.param(
+            {"type": "function", "function": {"name": "weather"}}, NAMED, id="as in a chat"
+        ),
+        pytest.param(ALLOWED, ALLOWED, id="allowed tools"),
+    ],
+)
+def test_the_choice_of_a_tool_comes_back(door: Judge, given: Any, told: Any) -> None:
+    choice = door.ask(tools=[WEATHER], tool_choice=given).tool_choice
+    assert (choice if isinstance(choice, str) else choice.to_dict()) == told
+
+
+@over(CALLS)
+def test_one_call_at_a_time(door: Judge) -> None:
+    response = door.ask(tools=[WEATHER], parallel_tool_calls=False)
+    assert [item.type for item in response.output] == ["message", "function_call"]
+    assert response.parallel_tool_calls is False
