@@ -115,7 +115,8 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.AddressError: Row(500, "internal_error"),
     e.ServerError: Row(500, "internal_error"),
     e.ServerUnreachableError: Row(500, "internal_error"),
-    e.SpeculativeError: Row(400, "speculation_failed", "spec_type"),
+    # a draft that is here and does not fit, for which clients know one code
+    e.SpeculativeError: Row(400, "draft_model_not_found", "spec_draft_model"),
     e.ContextLengthError: Row(400, "context_length_exceeded", "messages"),
     e.TemplateError: Row(400, "template_error", "messages"),
     e.GenerationError: Row(500, "generation_failed"),
