@@ -30,10 +30,12 @@ from geniex_runtimes.contract import (
     HardwareProfile,
     LoadedModel,
     LoadOptions,
-    Plan,
     ProbeResult,
     PromptPiece,
     TextEvent,
+)
+from geniex_runtimes.planning import (
+    Plan,
     Wish,
 )
 

@@ -12,7 +12,9 @@ from geniex_catalogue.errors import NoRuntimeError
 from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
-    from geniex_runtimes.contract import Plan
+    from geniex_runtimes.planning import (
+        Plan,
+    )
 
 
 def doctor(

@@ -10,7 +10,13 @@ from geniex.server.reading import Asked
 from geniex.server.residents import Purpose, Resident
 from geniex.session import OpenModel
 from geniex_catalogue.errors import GenieXError
-from geniex_runtimes.contract import ComputeUnit, Plan, SpeculativeOptions
+from geniex_runtimes.contract import (
+    ComputeUnit,
+    SpeculativeOptions,
+)
+from geniex_runtimes.planning import (
+    Plan,
+)
 
 State: TypeAlias = Literal["loading", "ready", "closing", "failed"]
 

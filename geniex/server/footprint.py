@@ -12,7 +12,13 @@ from typing import TypeAlias
 from geniex.server.finder import Identity, identity_of
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import compute, memory
-from geniex_runtimes.contract import Device, HardwareProfile, Plan
+from geniex_runtimes.contract import (
+    Device,
+    HardwareProfile,
+)
+from geniex_runtimes.planning import (
+    Plan,
+)
 
 MACHINE = "machine"  # the place of what is not on a card with memory of its own
 

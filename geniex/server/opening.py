@@ -8,7 +8,12 @@ from geniex.server.planning import Case
 from geniex.session import OpenModel
 from geniex.speculation import Speculation
 from geniex_catalogue.resolver import ResolvedModel
-from geniex_runtimes.contract import HardwareProfile, Plan
+from geniex_runtimes.contract import (
+    HardwareProfile,
+)
+from geniex_runtimes.planning import (
+    Plan,
+)
 
 
 class Opener(Protocol):

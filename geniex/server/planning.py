@@ -12,7 +12,12 @@ from geniex.speculation import RUNTIME, SIMPLE, Speculation
 from geniex_catalogue.errors import DraftNotFoundError, GGUFError, SpeculativeError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import dispatcher, registry
-from geniex_runtimes.contract import HardwareProfile, Plan
+from geniex_runtimes.contract import (
+    HardwareProfile,
+)
+from geniex_runtimes.planning import (
+    Plan,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ from geniex_runtimes.contract import (
     ComputeUnit,
     Device,
     HardwareProfile,
+)
+from geniex_runtimes.planning import (
     Plan,
     Wish,
 )

@@ -1,6 +1,5 @@
 """A scripted runtime: the faces are tested and tried with it in milliseconds, without a model."""
 
-import codecs
 import math
 import threading
 import time
@@ -31,9 +30,9 @@ from geniex_runtimes.contract import (
     Profile,
     PromptPiece,
     SpecState,
-    TextEvent,
     TokenLogprob,
 )
+from geniex_runtimes.fake_text import FakeText
 
 BOS = 256
 EOS = 257
@@ -297,7 +296,7 @@ class FakeGeneration:
         if self._script.prefill_error is not None:
             raise self._script.prefill_error
         prefilled = first = time.monotonic()
-        text = _Text(self._request.stop)
+        text = FakeText(self._request.stop)
         reason = self._limit()
         for index, piece in enumerate(self._script.pieces):
             self._cancelled.wait(self._script.delay)
@@ -366,44 +365,6 @@ class FakeGeneration:
             "spec_state": self._script.spec_state,
             "spec_reason": self._script.spec_reason,
         }
-
-
-class _Text:
-    """Holds back what may be the beginning of a stop string, or half a character."""
-
-    def __init__(self, stop: Sequence[str]) -> None:
-        self._stop = tuple(s for s in stop if s)
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held = ""
-        self._logprobs: list[TokenLogprob] = []
-        self.stopped = False
-
-    def add(self, data: bytes, logprob: TokenLogprob | None) -> TextEvent | None:
-        self._held += self._decoder.decode(data)
-        if logprob is not None:
-            self._logprobs.append(logprob)
-        ends = [at for stop in self._stop if (at := self._held.find(stop)) >= 0]
-        if ends:
-            self.stopped = True
-            self._held = self._held[: min(ends)]
-            return self.rest()
-        keep = max(
-            (n for s in self._stop for n in range(1, len(s)) if self._held.endswith(s[:n])),
-            default=0,
-        )
-        return self._give(len(self._held) - keep)
-
-    def rest(self) -> TextEvent | None:
-        if not self.stopped:
-            self._held += self._decoder.decode(b"", final=True)
-        return self._give(len(self._held))
-
-    def _give(self, length: int) -> TextEvent | None:
-        text, self._held = self._held[:length], self._held[length:]
-        if not text:
-            return None
-        logprobs, self._logprobs = tuple(self._logprobs), []
-        return TextEvent(text, logprobs)
 
 
 def _logprob(data: bytes, index: int, alternatives: int | None) -> TokenLogprob | None:

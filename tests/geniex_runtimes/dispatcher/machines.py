@@ -2,7 +2,13 @@
 
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import dispatcher
-from geniex_runtimes.contract import HardwareProfile, Plan, Wish
+from geniex_runtimes.contract import (
+    HardwareProfile,
+)
+from geniex_runtimes.planning import (
+    Plan,
+    Wish,
+)
 from tests.geniex_runtimes.models import (
     ADRENO,
     CUDA0,

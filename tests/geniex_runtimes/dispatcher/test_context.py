@@ -6,7 +6,9 @@ from pathlib import Path
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import dispatcher, memory
-from geniex_runtimes.contract import Wish
+from geniex_runtimes.planning import (
+    Wish,
+)
 from tests.geniex_runtimes.dispatcher.machines import PLAIN, plan
 from tests.geniex_runtimes.models import GB, machine, model
 

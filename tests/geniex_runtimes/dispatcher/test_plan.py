@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from geniex_catalogue.errors import GenieXError, NoRuntimeError, UsageError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import dispatcher
-from geniex_runtimes.contract import Availability, HardwareProfile, Wish
+from geniex_runtimes.contract import (
+    Availability,
+    HardwareProfile,
+)
+from geniex_runtimes.planning import (
+    Wish,
+)
 from tests.geniex_runtimes.dispatcher.machines import (
     GAMER,
     PLAIN,

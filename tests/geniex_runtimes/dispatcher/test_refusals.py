@@ -7,7 +7,13 @@ import pytest
 from geniex_catalogue.errors import NoRuntimeError, UsageError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import dispatcher
-from geniex_runtimes.contract import Availability, HardwareProfile, Wish
+from geniex_runtimes.contract import (
+    Availability,
+    HardwareProfile,
+)
+from geniex_runtimes.planning import (
+    Wish,
+)
 from tests.geniex_runtimes.dispatcher.machines import GAMER, PLAIN, SMALL, SNAPDRAGON, plan
 from tests.geniex_runtimes.models import GB, machine, model
 
