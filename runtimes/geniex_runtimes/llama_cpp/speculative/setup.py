@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from geniex_catalogue.errors import GenieXError, SpeculativeError
+from geniex_catalogue.errors import GenieXError, LoadError, SpeculativeError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import SPEC_FALLBACK, LoadOptions, SpeculativeOptions
 from geniex_runtimes.llama_cpp import trial
@@ -63,11 +63,23 @@ def checked(model: ResolvedModel, options: LoadOptions) -> Wanted:
         wanted = replace(wanted, n_max=CPU_DRAFT_TOKENS)
     try:
         mode = _mode(model, options.draft, wanted.types)
-        if mode is not None and mode != "simple" and options.data_dir is not None:
-            trial.check(trial.of(model, options, mode), options.data_dir)
+        if mode is not None and options.data_dir is not None:
+            _try_out(model, options, mode)
     except SpeculativeError as exc:
         return _fallen(wanted, exc, tuple(warnings))
     return Wanted(wanted, mode, tuple(warnings))
+
+
+def _try_out(model: ResolvedModel, options: LoadOptions, mode: Mode) -> None:
+    """Use a pair in a child before it is used here; an ordinary small model is tried alone."""
+    if mode != "simple":
+        trial.check(trial.of(model, options, mode), options.data_dir)
+        return
+    assert options.draft is not None
+    try:
+        trial.check(trial.of(options.draft, options, trial.PLAIN), options.data_dir)
+    except LoadError as exc:
+        raise SpeculativeError(f"the draft cannot be used: {exc.message}") from exc
 
 
 def has_heads(model: ResolvedModel, options: LoadOptions) -> bool:

@@ -1,6 +1,9 @@
 """From options to a speculator: every type works, and what cannot work falls back and says why."""
 
 import logging
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -133,3 +136,25 @@ def test_an_answer_without_anything_to_draft_says_so(tiny_chat: Path) -> None:
         profile = answer(model, OWL).done.profile
     assert (profile.draft_proposed, profile.spec_state) == (0, "on")
     assert profile.spec_reason == "no draft was proposed in this answer"
+
+
+def test_a_small_model_that_ends_the_process_is_tried_in_a_child(
+    tiny_chat: Path, tmp_path: Path
+) -> None:
+    key = b"gemma4.block_count"
+    data = bytearray(tiny_chat.read_bytes())
+    at = data.index(key) + len(key) + 4  # behind the type of the value
+    data[at : at + 4] = bytes(4)
+    draft = tmp_path / "no-blocks.gguf"
+    draft.write_bytes(data)
+    flags = ("--spec-type", "draft-simple", "--draft-model", str(draft), "--temperature", "0")
+    done = subprocess.run(
+        [sys.executable, "-m", "geniex", "infer", "-p", "Tell me about the owl.", *flags],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "GENIEX_DATADIR": str(tmp_path / "data")},
+        check=False,
+    )
+    assert done.returncode == 0 and "owl" in done.stdout
+    assert SPEC_FALLBACK in done.stderr and "the draft cannot be used" in done.stderr
