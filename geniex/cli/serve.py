@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from geniex.server.residents import PoolOptions
 
 API_KEY = "GENIEX_APIKEY"
+_SWITCH_INTERVAL = 0.0005  # seconds; a token of a small model takes a few milliseconds
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
 
@@ -169,6 +171,8 @@ def _run(
     from geniex.server.state import ServerState
 
     output = Output()
+    # an engine that has a decode's result waits this long at most for the interpreter
+    sys.setswitchinterval(_SWITCH_INTERVAL)
     sockets, address = listen_at(address)
     state = ServerState(settings, options, Pool(settings, pool_options))
 

@@ -114,6 +114,9 @@ class Context:
         """Evaluate a batch. Raises AbortedError or GenerationError; the context stays usable."""
         code = self._library.decode(self.handle, batch.finish())
         if code == 0:
+            if not self.options.on_cpu:
+                # a device works on behind the call: wait here, where other threads may run
+                self._library.synchronize(self.handle)
             return
         if code == 1:
             raise GenerationError("the context has no room for this batch")

@@ -50,11 +50,12 @@ class Library:
         api.llama_backend_init()
         address, i32 = ctypes.c_void_p, ctypes.c_int32
         self.decode = self._typed("llama_decode", i32, address, api.llama_batch)
-        self.logits = self._typed("llama_get_logits", address, address)
-        self.logits_ith = self._typed("llama_get_logits_ith", address, address, i32)
-        self.keep = self._typed("llama_memory_seq_rm", ctypes.c_bool, address, i32, i32, i32)
-        self.sample = self._typed("llama_sampler_sample", i32, address, address, i32)
-        self.token_to_piece = self._typed(
+        self.synchronize = self._typed("llama_synchronize", None, address)
+        self.logits = self._brief("llama_get_logits", address, address)
+        self.logits_ith = self._brief("llama_get_logits_ith", address, address, i32)
+        self.keep = self._brief("llama_memory_seq_rm", ctypes.c_bool, address, i32, i32, i32)
+        self.sample = self._brief("llama_sampler_sample", i32, address, address, i32)
+        self.token_to_piece = self._brief(
             "llama_token_to_piece", i32, address, i32, address, i32, i32, ctypes.c_bool
         )
         self.set_nextn = ext.llama_set_embeddings_nextn
@@ -71,11 +72,20 @@ class Library:
         function.restype = result
         return function  # type: ignore[no-any-return]
 
+    def _brief(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+        """A call of microseconds, which keeps the interpreter for itself.
+
+        ctypes lets other threads run meanwhile, and to get the interpreter back from a busy one
+        takes a switch interval: beside a server with many streams that is most of a step's time.
+        """
+        address = ctypes.cast(self.api._lib[name], ctypes.c_void_p).value or 0
+        return ctypes.PYFUNCTYPE(result, *arguments)(address)
+
     @staticmethod
     def _retyped(function: Any, result: Any, *arguments: Any) -> Callable[..., Any]:
         # C++ symbols whose names depend on the compiler: the package has found them already
         address = ctypes.cast(function, ctypes.c_void_p).value or 0
-        return ctypes.CFUNCTYPE(result, *arguments)(address)
+        return ctypes.PYFUNCTYPE(result, *arguments)(address)
 
     def _ggml(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
         from llama_cpp._ggml import libggml
