@@ -17,7 +17,7 @@ from geniex.server.envelope import Envelope, Guard
 from geniex.server.lifecycle import lifespan
 from geniex.server.models import router as models
 from geniex.server.responses import router as responses
-from geniex.server.security import BodyLimit, Gate, cross_origin
+from geniex.server.security import BodyLimit, Gate, PageCheck, cross_origin
 
 if TYPE_CHECKING:
     from geniex.server.state import ServerState
@@ -43,6 +43,7 @@ def build_app(state: ServerState) -> FastAPI:
             Middleware(Envelope, state=state),
             *([Middleware(cross_origin, origins=origins)] if origins else []),
             Middleware(Guard, state=state),
+            Middleware(PageCheck, origins=origins),
             Middleware(Gate, state=state),
             Middleware(BodyLimit, most=state.options.max_body),
             Middleware(BodyType),

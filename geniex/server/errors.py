@@ -70,6 +70,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
     for status, text in {
         400: "The request cannot be honoured",
         401: "The API key is missing or wrong",
+        403: "The request comes from a web page that may not call",
         404: "There is no such model or route",
         405: "The route does not take this method",
         413: "The body is too large",

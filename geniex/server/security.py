@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -23,6 +24,7 @@ _PUBLIC_FOLDER = "/docs/"
 # what is answered while the server drains
 _TO_THE_END = frozenset({"/health", "/ready", "/metrics"})
 _RETRY = 10.0  # seconds: a restart takes about as long
+_PORTS = {"http": 80, "https": 443}
 
 
 def cross_origin(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
@@ -37,6 +39,53 @@ def cross_origin(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
         allow_credentials=False,
         max_age=86400,
     )
+
+
+class PageCheck:
+    """Refuses what pages of other sites send, unless it is GET: that changes nothing here.
+
+    Browsers ask first only for some requests, so without this any page could have models loaded
+    and unloaded. Who sends neither `Origin` nor `Sec-Fetch-Site` is no page.
+    """
+
+    def __init__(self, app: ASGIApp, origins: tuple[str, ...]) -> None:
+        self._app = app
+        self._origins = frozenset(origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, or answer with the error."""
+        refused = scope["type"] == "http" and scope["method"] != "GET" and self._foreign(scope)
+        if refused:
+            error = RequestError(
+                "pages of other origins may not call this server",
+                code="origin_not_allowed",
+                status=403,
+                hint="its operator allows one with `--origins`",
+            )
+            await answer(error)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _foreign(self, scope: Scope) -> bool:
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        if "*" in self._origins or origin in self._origins:
+            return False
+        if headers.get("sec-fetch-site", "").strip().lower() == "cross-site":
+            return True
+        return origin is not None and not _is_own(origin, headers.get("host", ""))
+
+
+def _is_own(origin: str, host: str) -> bool:
+    """Whether an origin is this server, by the host and port that the request was sent to."""
+    try:
+        page = urlsplit(origin)
+        server = urlsplit(f"{page.scheme}://{host}")
+        default = _PORTS.get(page.scheme)
+        ports = [url.port or default for url in (page, server)]
+    except ValueError:
+        return False
+    return bool(page.hostname) and page.hostname == server.hostname and ports[0] == ports[1]
 
 
 class Gate:

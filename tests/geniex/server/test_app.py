@@ -104,9 +104,9 @@ class TestBodies:
             pytest.param(b'{"content": 3}', {}, "invalid_value", id="wrong type"),
             pytest.param(
                 b'{"content":"x"}',
-                {"content-type": "text/plain", "origin": "http://evil.example"},
+                {"content-type": "text/plain", "origin": "http://testserver"},
                 "invalid_content_type",
-                id="a page of another site",
+                id="a page of its own",
             ),
             pytest.param(
                 b'{"content":"x"}',
