@@ -1,10 +1,12 @@
 """Deleting inside the store, and only there: links are removed, never followed."""
 
+import os
+import stat
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from geniex_catalogue.manifest import HOLDER, LOCK
-from geniex_catalogue.stored import size_of
+from geniex_catalogue.manifest import HOLDER, LOCK, MANIFEST
 
 
 def drop_if_empty(folder: Path) -> None:
@@ -32,9 +34,25 @@ def delete_tree(path: Path) -> int:
     # imported here: with its archive formats it is slow to load
     import shutil
 
-    freed = size_of(path)
+    freed = held_by(path)
     shutil.rmtree(path)
     return freed
+
+
+def held_by(folder: Path) -> int:
+    """Bytes that deleting a folder frees, lock and manifest aside: a file counts with its last
+    name."""
+    seen: Counter[tuple[int, int]] = Counter()
+    total = 0
+    for base, _, names in os.walk(folder):
+        for name in names:
+            if name not in (LOCK, HOLDER, MANIFEST):
+                with suppress(FileNotFoundError):
+                    found = Path(base, name).lstat()
+                    seen[found.st_dev, found.st_ino] += 1
+                    last = seen[found.st_dev, found.st_ino] == found.st_nlink
+                    total += found.st_size if last and not stat.S_ISLNK(found.st_mode) else 0
+    return total
 
 
 def _unlink(path: Path) -> int:
@@ -44,7 +62,7 @@ def _unlink(path: Path) -> int:
     except FileNotFoundError:
         return 0
     # a hard link's bytes stay where the other name is
-    return found.st_size if found.st_nlink == 1 else 0
+    return found.st_size if found.st_nlink == 1 and not stat.S_ISLNK(found.st_mode) else 0
 
 
 def delete_file(folder: Path, path: Path) -> int:

@@ -30,7 +30,19 @@ def move(source: Path, target: Path) -> None:
     with suppress(PermissionError), source.open("rb+") as file:
         os.fsync(file.fileno())
     target.parent.mkdir(parents=True, exist_ok=True)
-    source.replace(target)
+    if is_same(source, target):
+        # POSIX renames no link to another one of its file: both names would stay
+        source.unlink()
+    else:
+        source.replace(target)
+
+
+def is_same(path: Path, other: Path) -> bool:
+    """Whether two names are hard links to one file; what is not there is no other's file."""
+    try:
+        return os.path.samestat(path.lstat(), other.lstat())
+    except OSError:
+        return False
 
 
 def sync_folder(folder: Path) -> None:

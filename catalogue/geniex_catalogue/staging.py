@@ -1,11 +1,12 @@
 """The unfinished files of a model: what `.inflight` holds, and for which precisions."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from geniex_catalogue import deletion, durable
 from geniex_catalogue.errors import ManifestError
 from geniex_catalogue.manifest import MANIFEST, FileRecord, read
-from geniex_catalogue.stored import records_of, size_of, without
+from geniex_catalogue.stored import records_of, without
 
 
 def settle(folder: Path) -> None:
@@ -20,7 +21,7 @@ def settle(folder: Path) -> None:
     except (FileNotFoundError, ManifestError):
         deletion.delete_tree(folder)
         return
-    present = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    present = {path.relative_to(folder).as_posix(): path for path in _unplaced(folder)}
     sizes = {name: path.lstat().st_size for name, path in present.items() if not path.is_dir()}
     for label in list(staged.models):
         if not any(_arrived(record, sizes) for record in records_of(staged, label)):
@@ -43,10 +44,19 @@ def forget(folder: Path, label: str) -> int:
         return 0
     if label not in staged.models:
         return 0
-    before = size_of(folder)
+    before = deletion.held_by(folder)
     durable.write(folder / MANIFEST, without(staged, label).to_json().encode())
     settle(folder)
-    return before - size_of(folder)
+    return before - deletion.held_by(folder)
+
+
+def _unplaced(folder: Path) -> Iterator[Path]:
+    """What is in a staging folder; links to files that are in their place already are deleted."""
+    for path in list(folder.rglob("*")):
+        if path.is_file() and durable.is_same(path, folder.parent / path.relative_to(folder)):
+            path.unlink()
+        else:
+            yield path
 
 
 def _arrived(record: FileRecord, sizes: dict[str, int]) -> bool:

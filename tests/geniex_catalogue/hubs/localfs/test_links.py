@@ -2,12 +2,13 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from geniex_catalogue.errors import GenieXError, UsageError
-from geniex_catalogue.hubs.localfs import import_path
+from geniex_catalogue.hubs.localfs import Mode, import_path
 from geniex_catalogue.resolver import ResolvedModel, resolve
 from geniex_catalogue.store import Store
 from tests.geniex_catalogue.hubs.localfs.outcome import REF, names, untouched
@@ -21,6 +22,67 @@ def test_hard_links(store: Store, tmp_path: Path) -> None:
     assert (store.folder(REF) / "m-Q4_0.gguf").samefile(path)
     assert store.remove(REF) == 0
     assert path.exists()
+
+
+@pytest.mark.parametrize("whole_folder", [False, True], ids=["a file", "a folder of two"])
+@pytest.mark.parametrize("between", ["nothing", "remove"])
+def test_the_same_links_again_leave_nothing_on_its_way(
+    store: Store, tmp_path: Path, whole_folder: bool, between: str
+) -> None:
+    files = {"m-Q4_0.gguf": small(), "m-Q8_0.gguf": small()}
+    source = write(tmp_path / "src", files if whole_folder else {"m-Q4_0.gguf": small()})
+    for _ in range(3):
+        model = import_path(REF, source if whole_folder else source / "m-Q4_0.gguf", store, "link")
+        assert (model.status, model.partial, model.reason) == ("ready", (), None)
+        assert model.size == len(small()) * (2 if whole_folder else 1)
+        assert store.list() == [model]
+        assert names(store) == {path.name for path in source.iterdir()}
+        assert not (model.folder / ".inflight").exists()
+        assert all((model.folder / path.name).samefile(path) for path in source.iterdir())
+        if between == "remove":
+            assert store.remove(REF) == 0
+            assert untouched(store)
+
+
+def leave_behind(store: Store, path: Path) -> None:
+    """What a second import by link left in former versions: links to what is in its place."""
+    folder = import_path(REF, path, store, "link").folder
+    (folder / ".inflight").mkdir()
+    (folder / ".inflight" / path.name).hardlink_to(path)
+    shutil.copy(folder / "geniex.json", folder / ".inflight")
+    assert store.list()[0].reason == "a pull did not finish"
+
+
+@pytest.mark.parametrize("mode", ["copy", "link", "in_place"])
+@pytest.mark.parametrize("other", [False, True], ids=["the same", "another precision"])
+def test_links_that_were_left_behind_go_with_the_next_import(
+    store: Store, tmp_path: Path, mode: Mode, other: bool
+) -> None:
+    source = write(tmp_path / "src", {"m-Q4_0.gguf": small(), "m-Q8_0.gguf": small()})
+    leave_behind(store, source / "m-Q4_0.gguf")
+    model = import_path(REF, source / ("m-Q8_0.gguf" if other else "m-Q4_0.gguf"), store, mode)
+    assert (model.status, model.reason) == ("ready", None)
+    assert model.size == len(small()) * (2 if other else 1)
+    assert not (model.folder / ".inflight").exists()
+
+
+@pytest.mark.parametrize("change", ["remove", "remove a precision", "clean"])
+@pytest.mark.parametrize("elsewhere", [True, False], ids=["kept elsewhere", "gone elsewhere"])
+def test_only_the_last_link_to_a_file_frees_its_bytes(
+    store: Store, tmp_path: Path, change: str, elsewhere: bool
+) -> None:
+    path = write(tmp_path / "src", {"m-Q4_0.gguf": small()}) / "m-Q4_0.gguf"
+    leave_behind(store, path)
+    if not elsewhere:
+        path.unlink()
+    if change == "remove":
+        freed = store.remove(REF)
+    elif change == "remove a precision":
+        freed = store.remove(REF.with_precision("Q4_0"))
+    else:
+        freed = store.clean()[1]
+    assert freed == (0 if elsewhere else len(small()))
+    assert untouched(store)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
