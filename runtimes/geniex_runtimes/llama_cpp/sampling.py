@@ -72,6 +72,17 @@ def _row_type(size: int) -> type[ctypes.Array[ctypes.c_float]]:
     return ctypes.c_float * size
 
 
+def _refusal(written: Sequence[str], logged: Sequence[str]) -> UsageError:
+    """The error for a grammar that llama.cpp does not accept, in the words that it left."""
+    # what it cannot read it writes, what else is wrong it logs
+    about = [line for line in reversed(logged) if "grammar" in line]
+    reasons = [*(line for line in written if "error" in line), *about, "it gave no reason"]
+    hint = "it must be GBNF and define `root`"
+    if "left recursion" in reasons[0]:
+        hint = "no rule may begin with itself, nor repeat what may be empty"
+    return UsageError(f"llama.cpp does not accept the grammar: {reasons[0]}", hint=hint)
+
+
 class Sampler:
     """One request's sampler. Belongs to the engine's thread; `close` frees the native parts."""
 
@@ -113,12 +124,9 @@ class Sampler:
             grammar = self._library.api.llama_sampler_init_grammar(
                 self._vocab.handle, text.encode("utf-8", "replace"), b"root"
             )
+            logged = list(self._library.recent)
         if not grammar:
-            reason = next((line for line in lines if "error" in line), "no `root` rule")
-            raise UsageError(
-                f"llama.cpp does not accept the grammar: {reason}",
-                hint="it must be GBNF and define `root`",
-            )
+            raise _refusal(lines, logged)
         return grammar  # type: ignore[no-any-return]
 
     def _make_chain(

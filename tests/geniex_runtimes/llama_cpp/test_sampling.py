@@ -88,20 +88,25 @@ def test_a_grammar_is_obeyed(
 
 
 @pytest.mark.parametrize(
-    "grammar",
+    ("grammar", "reason"),
     [
-        pytest.param("", id="empty"),
-        pytest.param('rot ::= "a"', id="no-root"),
-        pytest.param('root ::= "a" (', id="unclosed"),
-        pytest.param("root ::= other", id="undefined-rule"),
-        pytest.param('root ::= root "a"', id="left-recursion"),
-        pytest.param('root ::= "a"\0', id="nul"),
-        pytest.param("{}", id="json"),
+        pytest.param("", "is empty", id="empty"),
+        pytest.param('rot ::= "a"', "does not contain a 'root'", id="no-root"),
+        pytest.param('root ::= "a" (', "expecting ')'", id="unclosed"),
+        pytest.param("root ::= other", "Undefined rule identifier 'other'", id="undefined-rule"),
+        pytest.param('root ::= root "a" | "b"', "left recursion", id="left-recursion"),
+        pytest.param('root ::= x\nx ::= root "a" | "b"', "left recursion", id="by-another-rule"),
+        pytest.param('root ::= "a"\0', "a NUL", id="nul"),
+        pytest.param("{}", "expecting name", id="json"),
     ],
 )
-def test_a_bad_grammar_is_an_error_before_anything_runs(tiny: LlamaCppModel, grammar: str) -> None:
-    with pytest.raises(UsageError, match="grammar"):
+def test_a_bad_grammar_is_an_error_before_anything_runs(
+    tiny: LlamaCppModel, grammar: str, reason: str
+) -> None:
+    with pytest.raises(UsageError, match="grammar") as caught:
         answer(tiny, QUESTION, sampling=SamplingOptions(grammar=grammar))
+    assert reason in caught.value.message
+    assert (reason == "left recursion") == ("begin with itself" in str(caught.value.hint))
 
 
 def test_logprobs_are_of_the_model_and_one_per_token(tiny: LlamaCppModel) -> None:
