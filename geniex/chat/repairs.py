@@ -32,14 +32,14 @@ class Repair:
 
 def merge_neighbours(messages: Messages) -> Messages:
     """Join messages of the same role that follow each other; tool calls and results stay."""
-    merged: list[Message] = []
+    groups: list[list[Message]] = []
     for message in messages:
-        before = merged[-1] if merged else None
+        before = groups[-1][0] if groups else None
         if before and before.role == message.role and _plain(before) and _plain(message):
-            merged[-1] = _joined(before, message)
+            groups[-1].append(message)
         else:
-            merged.append(message)
-    return tuple(merged)
+            groups.append([message])
+    return tuple(group[0] if len(group) == 1 else _joined(group) for group in groups)
 
 
 def system_to_front(messages: Messages) -> Messages:
@@ -124,11 +124,11 @@ def _plain(message: Message) -> bool:
     return not message.tool_calls and message.role != "tool"
 
 
-def _joined(first: Message, second: Message) -> Message:
-    thoughts = [m.reasoning for m in (first, second) if m.reasoning]
+def _joined(messages: Sequence[Message]) -> Message:
+    thoughts = [m.reasoning for m in messages if m.reasoning]
     return replace(
-        first,
-        content=_paragraphs((first, second)),
+        messages[0],
+        content=_paragraphs(messages),
         reasoning="\n\n".join(thoughts) if thoughts else None,
     )
 

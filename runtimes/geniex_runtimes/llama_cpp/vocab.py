@@ -10,6 +10,9 @@ from geniex_catalogue.errors import GenerationError, UsageError
 from geniex_runtimes.contract import PromptPiece
 from geniex_runtimes.llama_cpp.library import Library
 
+# characters of a prompt that llama.cpp gets at once: at each special token it searches all that
+# follows for each other one, so the time for a text grows with the square of its length
+_AT_ONCE = 1 << 14
 # LLAMA_TOKEN_ATTR_UNKNOWN | LLAMA_TOKEN_ATTR_CONTROL: what the tokenizer only takes when asked to
 _CONTROL_ATTRIBUTES = 1 << 0 | 1 << 3
 # LLAMA_TOKEN_ATTR_USER_DEFINED: taken from any text, asked to or not
@@ -116,7 +119,7 @@ class Vocab:
         """
         tokens: list[int] = []
         for text, literal in _runs(prompt):
-            parts = [text]
+            parts = [text] if literal else self._parts(text)
             if literal and self._marker_starts is not None:
                 parts = self._marker_starts.split(text)  # a marker in two parts is only text
             for part in parts:
@@ -126,6 +129,28 @@ class Vocab:
                 tokens.pop(0)
             tokens.insert(0, self.bos)
         return tokens
+
+    def _parts(self, text: str) -> list[str]:
+        """A long text in parts that have the same tokens as the whole.
+
+        A part ends behind a control token, where the tokenizer cuts anyway; not before white space,
+        which some of them swallow.
+        """
+        parts: list[str] = []
+        start = 0
+        while len(text) - start > _AT_ONCE and self._cut is not None:
+            cut = self._cut.search(text, start + _AT_ONCE)
+            if cut is None:
+                break
+            parts.append(text[start : cut.end()])
+            start = cut.end()
+        return [*parts, text[start:]]
+
+    @functools.cached_property
+    def _cut(self) -> re.Pattern[str] | None:
+        """Finds a control token that a text goes on behind."""
+        texts = sorted(self.control_tokens, key=lambda text: (-len(text), text))
+        return re.compile(rf"(?:{'|'.join(map(re.escape, texts))})(?=\S)") if texts else None
 
     def tokenize_whole(self, text: str) -> list[int]:
         """Token ids of a text on its own, with what the model puts around one (CLS, SEP, EOS).
