@@ -38,7 +38,7 @@ class Prepared:
         if self.tools:
             reader = CallReader(self.tools, FAMILIES, parallel=self.options.parallel_tool_calls)
         inline = not self.options.separate_reasoning
-        return Flow(self.rendered.splitter(), reader, inline=inline)
+        return Flow(self.rendered.splitter(), reader, inline=inline, stop=self.options.stop)
 
 
 def render(
@@ -119,6 +119,9 @@ def _thinking(template: ChatTemplate, rendered: Rendered, options: AnswerOptions
 
 
 def with_prompt_options(prepared: Prepared) -> AnswerOptions:
-    """The options of a request for this prompt."""
-    stop = (*prepared.options.stop, *prepared.rendered.stop)
-    return replace(prepared.options, stop=stop, sampling=prepared.sampling)
+    """The options of a request for this prompt.
+
+    The runtime looks for stop strings in all that the model writes: it gets those of the format;
+    the user's are for the content alone, which only the flow tells from the rest.
+    """
+    return replace(prepared.options, stop=prepared.rendered.stop, sampling=prepared.sampling)

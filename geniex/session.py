@@ -100,6 +100,7 @@ class OpenModel:
         Raises TemplateError, ContextLengthError and UsageError (SchemaError among them) at once;
         iterating raises GenerationError.
         """
+        _check(options)
         prepared = prepare(self.template, self._marks, messages, options)
         flow = prepared.flow()
         asked = with_prompt_options(prepared)
@@ -127,6 +128,7 @@ class OpenModel:
 
         Special tokens in a text count as such unless it is `literal`.
         """
+        _check(options)
         pieces = [PromptPiece(prompt, literal)] if isinstance(prompt, str) else prompt
         generation = self.loaded.generate(_request(pieces, options))
         return AnswerEvents(generation, _unsplit(generation), ())
@@ -154,7 +156,6 @@ class OpenModel:
 def _request(
     prompt: Sequence[PromptPiece] | Sequence[int], options: AnswerOptions
 ) -> GenerationRequest:
-    _check(options)
     return GenerationRequest(
         prompt=prompt,
         sampling=options.sampling,

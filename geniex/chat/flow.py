@@ -1,10 +1,11 @@
 """An answer's text on its way: reasoning parted from content, calls taken out of the content."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from geniex.chat.ledger import Ledger
 from geniex.chat.reasoning import Part, ReasoningSplitter
+from geniex.chat.stops import StopStrings
 from geniex.chat.tool_calls.reader import CallReader
 from geniex.chat.tools import ToolCallPart
 from geniex_runtimes.contract import Done, Generation, TextEvent
@@ -14,15 +15,23 @@ class Flow:
     """Takes the events of a generation and gives the parts of the answer.
 
     `reader` None: nothing counts as a call. `inline`: reasoning stays in the content as it was
-    written, marks and all, but no call is read from it. `thoughts` collects the reasoning.
+    written, marks and all, but no call is read from it. `stop` are strings that end the answer
+    where they stand in its content; reasoning, calls and the marks of both are not looked at.
+    `thoughts` collects the reasoning.
     """
 
     def __init__(
-        self, splitter: ReasoningSplitter, reader: CallReader | None = None, *, inline: bool = False
+        self,
+        splitter: ReasoningSplitter,
+        reader: CallReader | None = None,
+        *,
+        inline: bool = False,
+        stop: Sequence[str] = (),
     ) -> None:
         self._splitter = splitter
         self._reader = reader
         self._inline = inline
+        self._stops = StopStrings(stop)
         self._ledger = Ledger()
         self._text = ""  # inline: what was written from `_told` on
         self._told = 0
@@ -34,9 +43,7 @@ class Flow:
             for event in generation:
                 if isinstance(event, Done):
                     yield from self._finish()
-                    # an answer that was stopped behind its only call is whole
-                    ended = event.finish_reason == "cancelled" and self._stopped
-                    yield _whole(event) if ended else event
+                    yield _whole(event) if self._is_whole(event) else event
                 elif not self._stopped:
                     yield from self._feed(event)
                     if self._stopped:
@@ -46,7 +53,11 @@ class Flow:
 
     @property
     def _stopped(self) -> bool:
-        return self._reader is not None and self._reader.stopped
+        return self._stops.stopped or (self._reader is not None and self._reader.stopped)
+
+    def _is_whole(self, done: Done) -> bool:
+        """Whether the answer ended at a stop string or behind its only call, whatever came next."""
+        return self._stops.stopped or (done.finish_reason == "cancelled" and self._stopped)
 
     def _feed(self, event: TextEvent) -> Iterator[Part | ToolCallPart]:
         self._ledger.add(event.logprobs)
@@ -57,32 +68,45 @@ class Flow:
     def _finish(self) -> Iterator[Part | ToolCallPart]:
         yield from self._noted(self._routed(self._splitter.finish()))
         if self._reader is not None:
-            yield from self._noted(self._reader.finish())
+            yield from self._noted(self._kept(self._reader.finish()))
         if self._inline and not self._stopped:
             yield from self._noted(self._as_written(self._told + len(self._text)))
+        yield from self._noted(self._stops.release())
 
     def _routed(self, parts: Iterable[Part]) -> Iterator[Part | ToolCallPart]:
         for part in parts:
+            if self._stopped:
+                return
             if part.kind == "reasoning":
                 self.thoughts.append(part.text)
             if self._inline:
                 yield from self._as_written(part.at)
+                if self._stopped:
+                    return
                 if part.kind == "reasoning":
                     yield from self._as_written(part.at + len(part.text))
                     continue
                 self._pass(len(part.text))
             if part.kind == "content" and self._reader is not None:
-                yield from self._reader.feed(part)
+                yield from self._kept(self._reader.feed(part))
             else:
-                yield part
+                yield from self._kept([part])
+
+    def _kept(self, parts: Iterable[Part | ToolCallPart]) -> Iterator[Part | ToolCallPart]:
+        """The parts up to a stop string."""
+        for part in parts:
+            yield from self._stops.feed(part)
 
     def _as_written(self, end: int) -> Iterator[Part | ToolCallPart]:
-        """Give out as content what was written up to a place, without a look for calls."""
+        """Give out as content what was written up to a place, without a look for calls or stops."""
         size = end - self._told
         if size <= 0:
             return
         if self._reader is not None:
-            yield from self._reader.finish()
+            yield from self._kept(self._reader.finish())
+        yield from self._stops.release()
+        if self._stopped:
+            return
         yield Part("content", self._text[:size], at=self._told)
         self._pass(size)
 

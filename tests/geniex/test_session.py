@@ -1,6 +1,7 @@
 """What both faces share: from a name to answers, with a scripted runtime."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -60,6 +61,30 @@ def test_parts_then_one_answer(scripted: Install, settings: Settings) -> None:
     assert native(model).closed
 
 
+@pytest.mark.parametrize("logprobs", [None, 1])
+@pytest.mark.parametrize("max_tokens", [None, 6])
+def test_a_stop_is_looked_for_in_the_content_alone(
+    scripted: Install, settings: Settings, max_tokens: int | None, logprobs: int | None
+) -> None:
+    script = Script(("<think>", "hm, no.", "</think>", "\n\n", "Yes", ", no.", " More"))
+    options = AnswerOptions(stop=("no.", ">"), max_tokens=max_tokens, logprobs=logprobs)
+    with opened(scripted, settings, script) as model:
+        answer = whole(model, options)
+    assert (answer.reasoning, answer.content) == ("hm, no.", "Yes, ")
+    assert (answer.finish_reason, answer.profile.stop_reason) == ("stop", "stop")
+    assert answer.profile.generated_tokens == 6
+    assert [entry.data for entry in answer.logprobs] == ([b"Yes"] if logprobs else [])
+
+
+def test_a_chat_without_a_template_ends_at_its_own_stop_too(
+    scripted: Install, settings: Settings
+) -> None:
+    script = Script(("Yes", "\nUser", ": no"))
+    with opened(scripted, settings, script, chat_template=None) as model:
+        answer = whole(model, AnswerOptions(stop=("no",)))
+    assert (answer.content, answer.profile.stop_reason) == ("Yes", "stop")
+
+
 def test_tokens_are_taken_as_they_are(scripted: Install, settings: Settings) -> None:
     with opened(scripted, settings, Script(("<think>", "hm"))) as model:
         *_, answer = model.answer_tokens([104, 105], AnswerOptions(max_tokens=9))
@@ -70,10 +95,15 @@ def test_tokens_are_taken_as_they_are(scripted: Install, settings: Settings) -> 
 def test_options_reach_the_runtime(scripted: Install, settings: Settings) -> None:
     options = AnswerOptions(SamplingOptions(seed=3), max_tokens=7, stop=("x",), reuse_prefix=False)
     with opened(scripted, settings) as model:
-        list(model.answer(HI, options))
+        list(model.complete("hi", options))
         request = native(model).requests[-1]
-    assert request.sampling.seed == 3 and request.max_tokens == 7
-    assert request.stop[0] == "x" and not request.reuse_prefix
+        assert request.sampling.seed == 3 and request.max_tokens == 7
+        assert request.stop == ("x",) and not request.reuse_prefix
+        list(model.answer(HI, options))
+    # what of an answer is content, the runtime cannot tell
+    assert native(model).requests[-1] == replace(
+        request, prompt=native(model).requests[-1].prompt, stop=()
+    )
 
 
 @pytest.mark.parametrize("started", [True, False])

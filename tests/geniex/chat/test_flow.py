@@ -1,7 +1,8 @@
 """An answer's parts: reasoning, content and calls with their log probabilities, cut anywhere."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -47,9 +48,11 @@ def generation(pieces: list[str]) -> Scripted:
     return Scripted(*(TextEvent(piece) for piece in pieces), Done("stop", Profile()))
 
 
-def flow(*, inline: bool = False, tools: bool = True, parallel: bool = True) -> Flow:
+def flow(
+    *, inline: bool = False, tools: bool = True, parallel: bool = True, stop: Sequence[str] = ()
+) -> Flow:
     reader = CallReader([Tool("now")], FAMILIES, parallel=parallel) if tools else None
-    return Flow(ReasoningSplitter(), reader, inline=inline)
+    return Flow(ReasoningSplitter(), reader, inline=inline, stop=stop)
 
 
 def told(parts: list[Part | ToolCallPart | Done]) -> tuple[str, str, int]:
@@ -83,7 +86,7 @@ def told(parts: list[Part | ToolCallPart | Done]) -> tuple[str, str, int]:
     ],
 )
 def test_what_goes_where(
-    text: str, options: dict[str, bool], expected: tuple[str, str, int]
+    text: str, options: dict[str, Any], expected: tuple[str, str, int]
 ) -> None:
     for pieces in ([text], list(text)):
         source = generation(pieces)
@@ -108,16 +111,83 @@ FRAGMENTS = st.sampled_from(
 
 
 @settings(deadline=None)
-@given(st.lists(FRAGMENTS, max_size=10).map("".join), st.booleans(), st.booleans(), st.data())
+@given(
+    st.lists(FRAGMENTS, max_size=10).map("".join),
+    st.fixed_dictionaries(
+        {"inline": st.booleans(), "tools": st.booleans(), "parallel": st.booleans()}
+    ),
+    st.sampled_from([(), ("a",), (">",), ("no", "]"), ("abé", "b"), ("é\n", "a a"), ("<to", "aa")]),
+    st.data(),
+)
 def test_how_it_is_cut_never_matters(
-    text: str, inline: bool, tools: bool, data: st.DataObject
+    text: str, options: dict[str, Any], stop: Sequence[str], data: st.DataObject
 ) -> None:
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=12)) | {0, len(text)})
     pieces = [text[a:b] for a, b in pairwise(cuts)]
-    whole = told(list(flow(inline=inline, tools=tools).parts(generation([text]))))
-    assert told(list(flow(inline=inline, tools=tools).parts(generation(pieces)))) == whole
-    if inline and not tools:
-        assert whole == ("", text, 0)
+    whole = told(list(flow(**options, stop=stop).parts(generation([text]))))
+    assert told(list(flow(**options, stop=stop).parts(generation(pieces)))) == whole
+    if options["inline"]:
+        assert stop or options["tools"] or whole == ("", text, 0)
+    else:
+        assert not any(text in whole[1] for text in stop)
+
+
+@pytest.mark.parametrize(
+    ("text", "stop", "options", "expected"),
+    [
+        pytest.param(f"{THOUGHT}Hi> x", [">"], {}, (f"{CALL}?", "Hi", 0), id="marks of reasoning"),
+        pytest.param(f"{THOUGHT}Hi. No", ["now", "."], {}, (f"{CALL}?", "Hi", 0), id="thoughts"),
+        pytest.param(f"Hi{CALL} on", ["now", ">", "o"], {}, ("", "Hi ", 1), id="calls"),
+        pytest.param(CALL, [">"], {"tools": False}, ("", CALL[:10], 0), id="no call without tools"),
+        pytest.param("one stop two", ["e s", "two"], {}, ("", "on", 0), id="over several pieces"),
+        pytest.param("one stop", ["stop", "e stop"], {}, ("", "on", 0), id="the longer of two"),
+        pytest.param("one stop", ["ne stop", "e s"], {}, ("", "on", 0), id="whole first"),
+        pytest.param("one", ["", "e"], {}, ("", "on", 0), id="an empty one is none"),
+        pytest.param(
+            f"{THOUGHT}Hi> x", [">"], {"inline": True}, ("", f"{THOUGHT}Hi", 0), id="inline"
+        ),
+        pytest.param("Hi<thi", ["<"], {}, ("", "Hi", 0), id="in what may yet be a mark"),
+    ],
+)
+def test_stop_strings_end_the_content(
+    text: str, stop: list[str], options: dict[str, Any], expected: tuple[str, str, int]
+) -> None:
+    for pieces in ([text, "no"], [*text, "no"]):
+        *parts, done = flow(**options, stop=stop).parts(generation(pieces))
+        assert told(parts) == expected
+        assert done == Done("stop", Profile(stop_reason="stop"))
+
+
+@pytest.mark.parametrize(
+    ("text", "stop", "expected"),
+    [
+        pytest.param("one st", ["stop"], ("", "one st", 0), id="only begun"),
+        pytest.param("a[THINK]b[/THINK]c", ["ac", "b"], ("b", "ac", 0), id="never across"),
+        pytest.param(f"a{CALL}b", ["ab", "now"], ("", "ab", 1), id="never across a call"),
+        pytest.param("<think>so. ", ["."], ("so.", "", 0), id="reasoning alone"),
+    ],
+)
+def test_stop_strings_that_are_none(
+    text: str, stop: list[str], expected: tuple[str, str, int]
+) -> None:
+    for pieces in ([text], list(text)):
+        *parts, done = flow(stop=stop).parts(generation(pieces))
+        assert told(parts) == expected
+        assert done == Done("stop", Profile())
+
+
+def test_what_is_sure_to_be_no_stop_is_not_held_back() -> None:
+    parts = flow(tools=False, stop=["stop"]).parts(generation(["a st", "ep, s", "top"]))
+    assert [part.text for part in parts if isinstance(part, Part)] == ["a ", "st", "ep, "]
+
+
+@pytest.mark.parametrize("together", [1, 2, 9])
+def test_tokens_of_a_stop_are_no_content(together: int) -> None:
+    tokens = [b"<think>", b"a b", b"</think>", b"Yes", b" a", b" c", b" a", b" b", b" d"]
+    parts = flow(tools=False, stop=["a b"]).parts(with_tokens(*tokens, together=together))
+    said = [part for part in parts if isinstance(part, Part) and part.kind == "content"]
+    assert "".join(part.text for part in said) == "Yes a c "
+    assert [entry.data for part in said for entry in part.logprobs] == [b"Yes", b" a", b" c"]
 
 
 def test_one_call_stops_the_generation() -> None:

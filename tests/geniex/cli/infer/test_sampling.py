@@ -105,12 +105,26 @@ class TestSampling:
         assert runtime.request.sampling.grammar == "text"
         assert "Warning: `--grammar-string` wins" in result.err
 
-    def test_stops(self, cli: Cli, runtime: Recorder, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("stops", "kept", "out"),
+        [
+            pytest.param((", w", "x"), "from file\n\n", "Hello\n", id="given"),
+            pytest.param(("x", "wör"), "lo\n\n", "Hel\n", id="from the file"),
+        ],
+    )
+    def test_stops(
+        self,
+        cli: Cli,
+        runtime: Recorder,
+        tmp_path: Path,
+        stops: tuple[str, ...],
+        kept: str,
+        out: str,
+    ) -> None:
         file = tmp_path / "stops"
-        file.write_text("from file\n\n")
-        result = cli("infer", "-p", "hi", "--stop", ", w", "--stop", "x", "--stop-file", str(file))
-        assert result.out == "Hello\n"
-        assert runtime.request.stop[:3] == ("from file", ", w", "x")
+        file.write_text(kept)
+        flags = [word for stop in stops for word in ("--stop", stop)]
+        assert cli("infer", "-p", "hi", *flags, "--stop-file", str(file)).out == out
 
     @pytest.mark.parametrize(("count", "out"), [("2", "Hello, \n"), ("-1", "Hello, wörld!\n")])
     def test_max_tokens(self, cli: Cli, runtime: Recorder, count: str, out: str) -> None:
