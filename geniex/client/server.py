@@ -1,6 +1,7 @@
 """Requests to a server, with its refusals as our errors."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 CONNECT = 10.0  # seconds
 # seconds of silence in the middle of an answer: a server says something every few of them
 STALL = 120.0
+# a first sentence and what follows it; names, between backticks, may hold anything
+_SENTENCE = re.compile(r"((?:`[^`]*`|[^`])*?)\. (.+)", re.DOTALL)
+_CAPITAL = re.compile(r"[A-Z][a-z ]")
 
 
 class Server:
@@ -184,10 +188,10 @@ def refusal(
     detail = body["error"]
     facts = detail if isinstance(detail, dict) else {"message": str(detail)}
     message, code = str(facts.get("message")), facts.get("code")
+    # servers speak to clients, here a person reads it
+    message = message.replace("`GET /v1/models`", "`geniex list` on the server")
     if code in ("model_not_found", "draft_model_not_found"):
-        missing = ModelNotFoundError("", hint="a server pulls nothing: pull where it runs")
-        missing.message, missing.args = message, (message,)
-        return missing
+        return _missing(message)
     if status in (429, 503):
         seconds = float(retry_after) if retry_after and retry_after.isdecimal() else 1.0
         return ServerBusyError(message, retry_after=seconds)
@@ -201,6 +205,17 @@ def refusal(
     if facts.get("type") != "invalid_request_error":
         return ServerError(message, code=code if isinstance(code, str) else None)
     return UsageError(message)
+
+
+def _missing(message: str) -> ModelNotFoundError:
+    """The error for a model that the server lacks: its first sentence, and its next step if any."""
+    found = _SENTENCE.match(message)
+    first, step = found.groups() if found else (message, "")
+    if _CAPITAL.match(step):
+        step = step[0].lower() + step[1:]
+    missing = ModelNotFoundError("", hint=step or "a server pulls nothing: pull where it runs")
+    missing.message, missing.args = first, (first,)
+    return missing
 
 
 def _parsed(text: str) -> dict[str, Any]:

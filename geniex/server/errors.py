@@ -123,6 +123,8 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.GenerationError: Row(500, "generation_failed"),
 }
 
+# hints that are said in other words, or for the terminal
+_VAGUE = ("did you mean", "a name looks like")
 _RETRY_AFTER = 1.0  # seconds, where an error does not know better
 
 # flags of the terminal whose fields have other names
@@ -198,15 +200,22 @@ def _text(error: e.GenieXError) -> str:
 
 def _hint(error: e.GenieXError) -> str | None:
     """The error's own hint; for a model that is not here, how it would get here, too."""
-    hint = error.hint
-    if hint is not None and "`geniex infer" in hint:
+    if error.hint is not None and "`geniex infer" in error.hint:
         return None  # a command line is no help to a client
-    if not isinstance(error, e.ModelNotFoundError) or isinstance(error, e.ModelPathError):
+    if isinstance(error, e.ModelNotFoundError) and not isinstance(error, e.ModelPathError):
+        return _way_to(error)
+    return error.hint
+
+
+def _way_to(error: e.ModelNotFoundError) -> str:
+    """The next step for a model that is not here: the names that are alike, or how it gets here."""
+    hint = error.hint
+    if hint is None or hint.startswith(_VAGUE):
+        hint = "`geniex pull org/repo` on the server fetches a model"
+    if not error.suggestions:
         return hint
-    if hint is not None and "geniex pull" in hint:
-        return hint
-    pull = "`geniex pull org/repo` on the server fetches one, `GET /v1/models` lists what is here"
-    return f"{hint} {pull}" if hint else pull
+    near = " or ".join(f"`{name}`" for name in error.suggestions)
+    return f"did you mean {near}? If not, {hint}"
 
 
 def _field_of(flag: re.Match[str]) -> str:

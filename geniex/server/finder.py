@@ -103,10 +103,7 @@ class Finder:
         here = [str(stored.name) for stored in self._store.list()]
         here += [entry.name for entry in catalogue().entries if entry.builtin]
         near = difflib.get_close_matches(name.partition(":")[0], here, n=3)
-        hints = [error.hint] if error.hint else []
-        if near:
-            hints.append("did you mean " + " or ".join(f"`{other}`" for other in near) + "?")
-        return ModelNotFoundError(name, near, hint="; ".join(hints) or None)
+        return ModelNotFoundError(name, near, hint=error.hint)
 
     def _remember(self, name: str, model: ResolvedModel, *, draft: bool) -> ResolvedModel:
         while len(self._known) >= _REMEMBERED:

@@ -143,8 +143,4 @@ def _with_suggestions(error: ModelNotFoundError, state: ServerState) -> ModelNot
         error.suggestions = names_like(error.name, state.settings)
     except GenieXError:
         return error  # the store does not read: the first error is the one to tell
-    if error.suggestions:
-        near = " or ".join(f"`{name}`" for name in error.suggestions)
-        pull = f" Or {error.hint}" if error.hint else ""
-        error.hint = f"did you mean {near}?{pull}"
     return error

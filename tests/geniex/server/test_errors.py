@@ -6,6 +6,7 @@ import pytest
 
 from geniex.server.errors import ANSWERS, ROWS, RequestError, describe, row_of, without_paths
 from geniex_catalogue import errors as e
+from geniex_catalogue.names import parse
 
 
 def classes(base: type[e.GenieXError]) -> Iterator[type[e.GenieXError]]:
@@ -91,6 +92,40 @@ def test_the_next_step_in_the_words_of_a_client(error: e.GenieXError, parts: lis
     text = message_of(error)
     assert all(part in text for part in parts), text
     assert "--" not in text
+
+
+_FETCH = "`geniex pull org/repo` on the server fetches a model"
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        pytest.param(e.ModelNotFoundError("o/r"), f"model `o/r` not found. {_FETCH}", id="bare"),
+        pytest.param(
+            e.ModelNotFoundError("o/rr", ["o/r", "o/s"]),
+            f"model `o/rr` not found. Did you mean `o/r` or `o/s`? If not, {_FETCH}",
+            id="near",
+        ),
+        pytest.param(
+            e.ModelNotFoundError("o/rr", ["o/r"], hint="run `geniex pull o/rr` first"),
+            "model `o/rr` not found. Did you mean `o/r`? If not, run `geniex pull o/rr` first",
+            id="near, or to be pulled",
+        ),
+        pytest.param(
+            e.ModelNotFoundError("o/r", hint="that file is not a model that can be run"),
+            "model `o/r` not found. That file is not a model that can be run",
+            id="a reason of its own",
+        ),
+    ],
+)
+def test_a_model_that_is_not_here_has_one_next_step(error: e.GenieXError, text: str) -> None:
+    assert message_of(error) == text
+
+
+def test_a_name_that_is_no_alias_has_one_next_step() -> None:
+    with pytest.raises(e.ModelNotFoundError) as caught:
+        parse("nosuch")
+    assert message_of(caught.value) == f"model `nosuch` not found. {_FETCH}"
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0.0, "1"), (0.2, "1"), (2.1, "3"), (60, "60")])
