@@ -54,7 +54,7 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.DiskSpaceError: Row(DISK),
     e.NoRuntimeError: Row(FAILED, "`geniex doctor MODEL` shows what was found and why"),
     e.RuntimeNotInstalledError: Row(FAILED, "`geniex devices` shows what is installed"),
-    e.LoadError: Row(FAILED, "`geniex doctor MODEL` checks it; `--log debug` tells more"),
+    e.LoadError: Row(FAILED, "`--log debug` tells more"),
     e.RoleError: Row(FAILED),
     e.LoadCancelledError: Row(FAILED),
     e.MemoryBudgetError: Row(FAILED),

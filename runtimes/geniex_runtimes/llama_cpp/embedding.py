@@ -27,7 +27,7 @@ from geniex_runtimes.llama_cpp.context import CPU_ROWS
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.loaded import Loaded
 from geniex_runtimes.llama_cpp.threads import Governor
-from geniex_runtimes.llama_cpp.weights import Weights
+from geniex_runtimes.llama_cpp.weights import BAD_WEIGHTS, Weights
 from geniex_runtimes.memory import DEFAULT_CONTEXT
 
 RUNTIME = "llama_cpp"
@@ -99,7 +99,7 @@ class PoolingContext:
         vector: Vector = np.array(raw, np.float32)
         length = float(np.linalg.norm(vector))
         if not np.isfinite(length):
-            raise GenerationError("the model's weights give no numbers (NaN)")
+            raise GenerationError("the model's weights give no numbers (NaN)", hint=BAD_WEIGHTS)
         return vector / np.float32(length) if length > 0 else vector
 
     def close(self) -> None:
@@ -146,7 +146,9 @@ class LlamaCppEmbedder(Loaded):
             self._context.vectors([[max(vocab.bos, 0)]], self._threads)
         except GenieXError as exc:
             self._context.close()
-            raise LoadError(f"`{name}` loads but gives no vectors: {exc.message}") from exc
+            raise LoadError(
+                f"`{name}` loads but gives no vectors: {exc.message}", hint=exc.hint
+            ) from exc
 
     def _made(self, rows: int) -> PoolingContext:
         return PoolingContext(self._library, self._weights, rows, self._pooling)

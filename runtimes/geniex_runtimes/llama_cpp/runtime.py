@@ -42,7 +42,7 @@ from geniex_runtimes.llama_cpp.slot import Task
 from geniex_runtimes.llama_cpp.speculative import setup
 from geniex_runtimes.llama_cpp.threads import Governor
 from geniex_runtimes.llama_cpp.vocab import is_tokens
-from geniex_runtimes.llama_cpp.weights import Weights
+from geniex_runtimes.llama_cpp.weights import BAD_WEIGHTS, Weights
 from geniex_runtimes.memory import DEFAULT_CONTEXT
 
 log = logging.getLogger("geniex.llama_cpp")
@@ -169,14 +169,16 @@ class LlamaCppModel(Loaded):
             self._warm_up(max(vocab.bos, 0))
         except GenieXError as exc:
             self._speculation.close()
-            raise LoadError(f"`{name}` loads but cannot be evaluated: {exc.message}") from exc
+            raise LoadError(
+                f"`{name}` loads but cannot be evaluated: {exc.message}", hint=exc.hint
+            ) from exc
         self._engine = Engine(
             native,
             weights,
             self._context,
             governor,
             self._speculation.speculator,
-            company.together(native, self._context, vocab.size),
+            company.limits(native, self._context, vocab.size),
         )
 
     def _warm_up(self, token: int) -> None:
@@ -184,7 +186,7 @@ class LlamaCppModel(Loaded):
         self._context.warm_up(token)
         logits = row_of_logits(self._native, self._context.handle, 0, self._weights.vocab.size)
         if np.isnan(logits).any():
-            raise GenerationError("its weights give no numbers (NaN)")
+            raise GenerationError("its weights give no numbers (NaN)", hint=BAD_WEIGHTS)
 
     def tokenize(self, prompt: Sequence[PromptPiece]) -> list[int]:
         """Token ids of a prompt, with exactly one BOS where the model wants one.

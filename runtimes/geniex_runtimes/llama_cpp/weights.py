@@ -10,6 +10,9 @@ from geniex_catalogue.errors import LoadError, UsageError
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.vocab import Vocab
 
+# the next step where weights give no numbers: checks of the file's form do not see it
+BAD_WEIGHTS = "download it again, or use another file"
+
 
 class Weights:
     """Loaded weights. `close` frees them; the contexts on them must be freed before."""

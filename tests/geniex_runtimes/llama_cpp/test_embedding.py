@@ -1,6 +1,7 @@
 """Vectors through the public door, judged by llama-cpp-python's own loop on the same files."""
 
 import json
+import struct
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -201,3 +202,13 @@ def test_from_many_threads(bert: Path) -> None:
         with ThreadPoolExecutor(4) as pool:
             for _ in range(5):
                 assert list(pool.map(lambda text: model.embed([text]), TEXTS)) == expected
+
+
+def test_weights_that_give_no_numbers_are_refused(bert: Path, tmp_path: Path) -> None:
+    data = bert.read_bytes()
+    broken = tmp_path / "nan.gguf"
+    # the last of its weights are 32-bit floats
+    broken.write_bytes(data[:-256] + 64 * struct.pack("<f", float("nan")))
+    with pytest.raises(LoadError, match="NaN") as caught:
+        embedder(broken)
+    assert "download it again" in str(caught.value.hint)

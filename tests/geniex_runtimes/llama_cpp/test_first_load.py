@@ -79,5 +79,7 @@ def test_weights_that_give_no_numbers_are_refused(tiny_chat: Path, tmp_path: Pat
     # the file ends with the 256 floats of a norm
     broken = tmp_path / "nan.gguf"
     broken.write_bytes(tiny_chat.read_bytes()[:-1024] + 256 * struct.pack("<f", float("nan")))
-    with pytest.raises(LoadError, match="NaN"):
+    with pytest.raises(LoadError, match="NaN") as caught:
         load(broken)
+    # `geniex doctor` reads no weights: it would not see it
+    assert "download it again" in str(caught.value.hint)
