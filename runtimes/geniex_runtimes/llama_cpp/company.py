@@ -6,10 +6,12 @@ several answers share are loaded without repacking where that lets more of them 
 """
 
 import platform
+from collections.abc import Container
+from dataclasses import dataclass
 
 from geniex_catalogue.gguf import GGUFHeader
 from geniex_runtimes.contract import LoadOptions
-from geniex_runtimes.llama_cpp.context import BATCH_ROWS, Context
+from geniex_runtimes.llama_cpp.context import BATCH_ROWS, CPU_ROWS, Context
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.speculative.exactness import exact_rows
 
@@ -18,21 +20,50 @@ LEAST_TOGETHER = 4
 _TRIED = 8
 # ggml's numbers of Q2_K and Q4_K, which round differently once an x86 build has repacked them
 _REPACKED_APART = frozenset({10, 12})
+# those of Q2_K to Q6_K and IQ2_XXS to IQ1_M: from so many rows on they have a kernel of their own
+_TILED = frozenset({*range(10, 15), *range(16, 24), 29})
+_TILED_FROM = 8
 _X86 = frozenset({"x86_64", "amd64"})
 
 
-def together(library: Library, context: Context, vocab_size: int) -> int:
-    """The most rows to evaluate together, for answers on the slots of an empty CPU context.
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most rows to evaluate together: `plain` where nobody drafts, `drafting` else.
+
+    No part of a prompt that is longer is evaluated with less than `rest` rows.
+    """
+
+    plain: int = BATCH_ROWS
+    drafting: int = BATCH_ROWS
+    rest: int = 1
+
+    def chunk(self, left: int, most: int) -> int:
+        """How many of the `left` tokens of a prompt to evaluate now, at most `most`."""
+        count = min(left, most)
+        short = count > CPU_ROWS and 0 < count % CPU_ROWS < self.rest
+        return count - self.rest if short or 0 < left - count < self.rest else count
+
+
+def limits(
+    library: Library, context: Context, vocab_size: int, header: GGUFHeader | None
+) -> Limits:
+    """How many rows go together, for answers on the slots of an empty CPU context.
 
     Where fewer than LEAST_TOGETHER are alike, as with float weights, it is as many as there are:
-    going one by one would cost a multiple, and the difference is in the last digits.
+    going one by one would cost a multiple, and the difference is in the last digits. And where
+    there are so many slots that another kernel is the faster, plain answers go together all the
+    same: in two groups eight answers are a fifth slower. A draft must never change an answer, so
+    with drafts the limit stays.
     """
     slots = context.options.slots
-    if slots == 1 or not context.options.on_cpu:
-        return BATCH_ROWS
+    if not context.options.on_cpu:
+        return Limits()
+    rest = _TILED_FROM if _has(header, _TILED) else 1
     tried = min(slots * context.options.outputs, _TRIED)
-    alike = exact_rows(library, context, vocab_size, tried)
-    return alike if LEAST_TOGETHER <= alike < tried else BATCH_ROWS
+    alike = exact_rows(library, context, vocab_size, tried) if slots > 1 else tried
+    if alike == tried or alike < LEAST_TOGETHER:
+        return Limits(rest=rest)
+    return Limits(BATCH_ROWS if slots >= _TRIED else alike, alike, rest)
 
 
 def repacking(header: GGUFHeader | None, options: LoadOptions) -> bool:
@@ -42,7 +73,11 @@ def repacking(header: GGUFHeader | None, options: LoadOptions) -> bool:
     evaluated faster without it, and a single answer by a few hundredths more slowly.
     """
     several = options.compute == "cpu" and options.slots >= LEAST_TOGETHER
-    if not several or header is None or platform.machine().lower() not in _X86:
-        return options.extra_buffers
-    apart = any(tensor.type in _REPACKED_APART for tensor in header.tensors)
-    return options.extra_buffers and not apart
+    return options.extra_buffers and not (several and _has(header, _REPACKED_APART))
+
+
+def _has(header: GGUFHeader | None, kinds: Container[int]) -> bool:
+    """Whether an x86 machine is to run a model with weights of these kinds."""
+    if header is None or platform.machine().lower() not in _X86:
+        return False
+    return any(tensor.type in kinds for tensor in header.tensors)

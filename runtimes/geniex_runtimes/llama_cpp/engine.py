@@ -16,6 +16,7 @@ from typing import TypeAlias
 from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.contract import FinishReason
 from geniex_runtimes.llama_cpp.batch import Batch
+from geniex_runtimes.llama_cpp.company import Limits
 from geniex_runtimes.llama_cpp.context import (
     BATCH_ROWS,
     CPU_ROWS,
@@ -49,13 +50,13 @@ class Engine:
         context: Context,
         governor: Governor | None,
         speculator: Speculator | None = None,
-        most_rows: int = BATCH_ROWS,
+        limits: Limits | None = None,
     ) -> None:
         """Start the thread. Without a `governor` the number of CPU threads stays as it is.
 
-        Answers are evaluated together up to `most_rows` rows, drafts included.
+        Answers are evaluated together as far as the `limits` go.
         """
-        self._most_rows = most_rows
+        self._limits = limits or Limits()
         self._speculator = speculator
         self._replays: list[tuple[Slot, int]] = []
         self._governor = governor
@@ -178,7 +179,7 @@ class Engine:
 
         At least one token of the prompt is left to evaluate, for its logits.
         """
-        shared = min(slot.shared(prompt), len(prompt) - 1)
+        shared = max(0, min(slot.shared(prompt), len(prompt) - self._limits.rest))
         if shared == 0 or shared == len(slot.tokens):
             return shared
         if not self._weights.rolls_back:
@@ -207,7 +208,7 @@ class Engine:
                 return
         waiting = [slot for slot in self._slots if slot.prefilling]
         if waiting:
-            first = min(waiting, key=_started)
+            first = min(waiting, key=lambda slot: slot.task.started if slot.task else 0.0)
             self._evaluate(self._fill_prompt(first, shared=bool(answering)))
 
     def _evaluate(self, outputs: list[tuple[Slot, int]]) -> bool:
@@ -244,11 +245,13 @@ class Engine:
 
     def _groups(self, answering: list[Slot]) -> Iterator[list[Slot]]:
         """The slots that are evaluated together: as many as have no more rows than may be."""
+        drafting = any(slot.draft for slot in answering)
+        most = self._limits.drafting if drafting else self._limits.plain
         group: list[Slot] = []
         rows = 0
         for slot in answering:
             count = 1 + len(slot.draft)
-            if group and rows + count > self._most_rows:
+            if group and rows + count > most:
                 yield group
                 group, rows = [], 0
             group.append(slot)
@@ -281,7 +284,8 @@ class Engine:
         """Fill the batch with a slot's next prompt chunk; return the slot at its prompt's end."""
         prompt = slot.task.prompt if slot.task is not None else []
         start = len(slot.tokens)
-        chunk = prompt[start : start + (SHARED_PREFILL_ROWS if shared else PREFILL_ROWS)]
+        most = SHARED_PREFILL_ROWS if shared else PREFILL_ROWS
+        chunk = prompt[start : start + self._limits.chunk(len(prompt) - start, most)]
         self._batch.clear()
         self._batch.add(slot.index, start, chunk, all_logits=False)
         self._rows = [Rows(slot.index, 0, start, chunk)]
@@ -394,7 +398,3 @@ class Engine:
 def _agrees(draft: Sequence[int], place: int, token: int) -> bool:
     """Whether the token that was drawn is the one drafted for this place: the accept rule."""
     return place < len(draft) and draft[place] == token
-
-
-def _started(slot: Slot) -> float:
-    return slot.task.started if slot.task is not None else 0.0

