@@ -147,8 +147,18 @@ def flatten(content: Content) -> tuple[str, tuple[str, ...]]:
         elif kind in _MEDIA:
             media.append(_MEDIA[kind])
         else:
-            raise UsageError(f"a content part of type `{kind}` is not understood")
+            raise UsageError(_wrong_part(part, kind))
     return "\n".join(texts), tuple(media)
+
+
+def _wrong_part(part: Mapping[str, object], kind: str) -> str:
+    if part.get("type") is None:
+        return "a content part needs a `type`"
+    if kind not in _TEXT_FIELDS:
+        return f"a content part of type `{kind}` is not understood"
+    field = _TEXT_FIELDS[kind]
+    wrong = "is missing" if part.get(field) is None else "is no text"
+    return f"the `{field}` of a content part of type `{kind}` {wrong}"
 
 
 def template_form(

@@ -15,12 +15,13 @@ from typing import Any, Protocol, TypeAlias
 
 from geniex import __version__
 from geniex.answering import Answer, AnswerPart
+from geniex.server.blame import blaming
 from geniex.server.fields import RequestFields
 from geniex.server.pump import Closes, Job, Work, leased
 from geniex.server.state import ServerState
 from geniex.server.usage import Usage, geniex_of, usage_of
 from geniex.session import OpenModel
-from geniex_catalogue.errors import GenerationError, UsageError
+from geniex_catalogue.errors import GenerationError
 
 
 class Events(Closes, Protocol):
@@ -74,16 +75,15 @@ def answers(
 
         def use(job: Job, model: OpenModel) -> Iterator[Item]:
             fields.check_model(model.loaded.info)
-            return _run(state, fields, model, job, asks, choices)
+            return _run(state, model, job, asks, choices)
 
         yield from leased(state.pool, wish, fields.stays(), use)(job)
 
-    return work
+    return blaming(fields, work)
 
 
 def _run(
     state: ServerState,
-    fields: RequestFields,
     model: OpenModel,
     job: Job,
     asks: Sequence[Ask],
@@ -96,7 +96,7 @@ def _run(
     for prompt, ask in enumerate(asks):
         group: list[Answer] = []
         for choice in range(choices):
-            events = _started(ask, model, choice, fields)
+            events = ask(model, choice)
             job.closes(events)
             with closing(events):
                 for event in events:
@@ -110,13 +110,6 @@ def _run(
         usage += usage_of(group)
         all_answers += group
     yield Ended(usage, geniex_of(model, all_answers))
-
-
-def _started(ask: Ask, model: OpenModel, choice: int, fields: RequestFields) -> Events:
-    try:
-        return ask(model, choice)
-    except UsageError as exc:
-        raise fields.blamed(exc) from exc
 
 
 def _check_whole(answer: Answer) -> None:

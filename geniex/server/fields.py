@@ -12,22 +12,24 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from geniex.config import parse_compute
 from geniex.server.pool import UNSET, ModelWish, Purpose, Unset
-from geniex.server.refusals import invalid, named
+from geniex.server.refusals import about, invalid, named
 from geniex.server.state import ServerState
 from geniex.speculation_wish import NO_WISH, SpeculationWish, read_wish
 from geniex_catalogue import names
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import (
+    ContextLengthError,
     GenieXError,
     ModelNotFoundError,
     ModelPathError,
     ModelRefError,
+    NoRuntimeError,
     UsageError,
 )
 from geniex_catalogue.regular import read_regular
@@ -39,6 +41,11 @@ _SEEDS: Final = 1 << 32
 # efforts at which a model is asked not to think
 NO_EFFORT: Final = ("none", "minimal")
 
+# how the layers below begin, or what they say, where a field of ours is to blame
+_NO_UNIT: Final = ("unknown compute", "the devices ")
+_NEEDS_DRAFT: Final = "needs a draft model"
+_NO_VARIABLE: Final = "as an extra variable"
+
 Bias = Annotated[float, Field(ge=-100, le=100)]
 TokenId = Annotated[str, Field(pattern=r"^\d{1,9}$")]
 
@@ -47,6 +54,9 @@ class RequestFields(BaseModel):
     """Which model, and how it is loaded: fields of every request that needs one."""
 
     model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
+
+    # the field that holds what the model reads
+    said: ClassVar[str] = "messages"
 
     model: str | None = Field(
         None, description="A name from `GET /v1/models`; without one, the server's default model."
@@ -82,8 +92,15 @@ class RequestFields(BaseModel):
     def check_model(self, info: ModelInfo) -> None:
         """Raise RequestError for what this model cannot do, now that it is known."""
 
-    def blamed(self, error: UsageError) -> GenieXError:
-        """An error of the model's own, with the field that it is about where that is known."""
+    def blamed(self, error: GenieXError) -> GenieXError:
+        """An error of planning or of the model, with its field where that is known."""
+        if isinstance(error, ContextLengthError):
+            return about(error, self.said)
+        if self.compute and isinstance(error, UsageError) and error.message.startswith(_NO_UNIT):
+            return about(error, "compute")
+        # with a hint, it would have run without this wish
+        if self.compute and isinstance(error, NoRuntimeError) and error.hint is not None:
+            return about(error, "compute")
         return error
 
     def stays(self) -> float | Unset:
@@ -142,6 +159,12 @@ class SpeculatingFields(RequestFields):
         except UsageError as exc:
             raise named(exc, "spec_draft_model" if draft else "spec_type") from exc
 
+    def blamed(self, error: GenieXError) -> GenieXError:
+        """A draft that is needed and not named is missing in its field."""
+        if self.spec_type and _NEEDS_DRAFT in error.message:
+            return about(error, "spec_draft_model")
+        return super().blamed(error)
+
 
 class Extras(SpeculatingFields):
     """How tokens are drawn, and how the request speculates."""
@@ -189,9 +212,10 @@ class Extras(SpeculatingFields):
             logit_bias=_bias(self.logit_bias or {}),
         )
 
-    def blamed(self, error: UsageError) -> GenieXError:
+    def blamed(self, error: GenieXError) -> GenieXError:
         """A grammar that the model does not accept is named."""
-        if "grammar" in error.message and (self.grammar_string or self.grammar_path):
+        grammar = self.grammar_string or self.grammar_path
+        if isinstance(error, UsageError) and "grammar" in error.message and grammar:
             return named(error, "grammar_string" if self.grammar_string else "grammar_path")
         return super().blamed(error)
 
@@ -220,6 +244,12 @@ class ChatExtras(Extras):
     chat_template_kwargs: dict[str, Any] | None = Field(
         None, description="Further variables for the model's chat template."
     )
+
+    def blamed(self, error: GenieXError) -> GenieXError:
+        """A variable that a request cannot set is one of `chat_template_kwargs`."""
+        if self.chat_template_kwargs and _NO_VARIABLE in error.message:
+            return about(error, "chat_template_kwargs")
+        return super().blamed(error)
 
     def separates_reasoning(self) -> bool:
         """Whether reasoning is kept apart. Raises RequestError for an unknown format."""

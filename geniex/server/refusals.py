@@ -6,8 +6,8 @@ Fields that change no answer (`user`, `metadata`, `prompt_cache_key` and their l
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from geniex.server.errors import RequestError
-from geniex_catalogue.errors import SchemaError, UsageError
+from geniex.server.errors import RequestError, describe
+from geniex_catalogue.errors import GenieXError, SchemaError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,12 @@ def unsupported(message: str, param: str) -> RequestError:
 def invalid(message: str, param: str, hint: str | None = None) -> RequestError:
     """The error for a value that a field cannot have."""
     return RequestError(message, param=param, code="invalid_value", hint=hint)
+
+
+def about(error: GenieXError, param: str) -> RequestError:
+    """An error with the status, code and text that it is answered with, about another field."""
+    status, body, _ = describe(error)
+    return RequestError(body.error.message, param=param, code=body.error.code, status=status)
 
 
 def named(error: UsageError, param: str) -> RequestError:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
+from geniex.server.blame import blaming
 from geniex.server.fields import RequestFields
 from geniex.server.models.listing import purpose_of
 from geniex.server.pump import Job, collect, leased
@@ -70,7 +71,7 @@ def router(state: ServerState) -> APIRouter:
             yield Tokens(tokens=_tokens(body, model.loaded))
 
         wish = await run_in_threadpool(_wish, body, state)
-        work = leased(state.pool, wish, body.stays(), use)
+        work = blaming(body, leased(state.pool, wish, body.stays(), use))
         return (await collect(work, request))[0]
 
     @routes.post("/v1/detokenize", operation_id="detokenize")
@@ -82,7 +83,7 @@ def router(state: ServerState) -> APIRouter:
             yield Content(content=model.loaded.detokenize(body.tokens))
 
         wish = await run_in_threadpool(_wish, body, state)
-        work = leased(state.pool, wish, body.stays(), use)
+        work = blaming(body, leased(state.pool, wish, body.stays(), use))
         return (await collect(work, request))[0]
 
     return routes

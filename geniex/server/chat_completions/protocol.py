@@ -1,20 +1,20 @@
 """The body of a chat completion: its fields, what of them is refused, and how they are read."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from geniex.answering import AnswerOptions
 from geniex.chat.response_format import ResponseFormat
-from geniex.chat.tools import Tool, ToolChoice
+from geniex.chat.tools import Tool, ToolChoice, checked
 from geniex.server.fields import ChatExtras
 from geniex.server.refusals import Unsupported, invalid, named, refuse_unsupported, unsupported
+from geniex.server.shapes import Labels, Stop
 from geniex.server.state import ServerState
 from geniex_catalogue.errors import UsageError
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-StopText = Annotated[str, Field(min_length=1)]
 
 UNSUPPORTED: Final = {
     "audio": Unsupported("answers are text"),
@@ -39,7 +39,7 @@ class StreamOptions(BaseModel):
     include_obfuscation: bool | None = Field(None, description="Only false: nothing is padded.")
 
 
-class ChatRequest(ChatExtras):
+class ChatRequest(ChatExtras, Labels):
     """A chat completion that is asked for."""
 
     model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
@@ -57,7 +57,7 @@ class ChatRequest(ChatExtras):
         None, ge=-1, description="The same; where both are given the smaller counts."
     )
     n: int | None = Field(None, ge=1, le=128, description="How many choices.")
-    stop: StopText | Annotated[list[StopText], Field(max_length=64)] | None = None
+    stop: Stop = None
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=20)
     tools: list[dict[str, Any]] | None = None
@@ -119,7 +119,10 @@ class ChatRequest(ChatExtras):
                 read.append(Tool.from_dict(tool))
             except UsageError as exc:
                 raise named(exc, f"tools[{index}]") from exc
-        return tuple(read)
+        try:
+            return checked(read)
+        except UsageError as exc:
+            raise named(exc, "tools") from exc
 
     def _choice(self, tools: Sequence[Tool]) -> ToolChoice:
         try:

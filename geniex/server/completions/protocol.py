@@ -2,18 +2,18 @@
 
 from typing import Annotated, Final
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from geniex.answering import AnswerOptions
 from geniex.server.chat_completions.protocol import (
-    StopText,
     StreamOptions,
     check_stream,
     limit,
     stops,
 )
 from geniex.server.fields import Extras
-from geniex.server.refusals import named, unsupported
+from geniex.server.refusals import about, unsupported
+from geniex.server.shapes import Stop, check_inputs
 from geniex.server.state import ServerState
 from geniex_catalogue.errors import GenieXError, UsageError
 
@@ -30,7 +30,9 @@ class CompletionRequest(Extras):
 
     model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 
-    prompt: str | Tokens | Texts | TokenLists = Field(
+    said = "prompt"
+
+    prompt: Annotated[str | Tokens | Texts | TokenLists, BeforeValidator(check_inputs)] = Field(
         description="A text or token ids, or a list of either. Special tokens in a text count."
     )
     max_tokens: int | None = Field(
@@ -42,10 +44,11 @@ class CompletionRequest(Extras):
     suffix: str | None = Field(
         None, description="What comes after the answer, for models with fill-in-the-middle tokens."
     )
-    stop: StopText | Annotated[list[StopText], Field(max_length=64)] | None = None
+    stop: Stop = None
     logprobs: int | None = Field(None, ge=0, le=20, description="How many alternatives to show.")
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    user: str | None = Field(None, description="Changes nothing.")
 
     @property
     def choices(self) -> int:
@@ -79,10 +82,11 @@ class CompletionRequest(Extras):
                 "echo",
             )
 
-    def blamed(self, error: UsageError) -> GenieXError:
+    def blamed(self, error: GenieXError) -> GenieXError:
         """What is not about a grammar is about the prompt: it is empty, or has no such token."""
         blamed = super().blamed(error)
-        return named(error, "prompt") if blamed is error else blamed
+        ours = blamed is error and isinstance(error, UsageError)
+        return about(error, "prompt") if ours else blamed
 
     def options(self, state: ServerState) -> AnswerOptions:
         """How to answer. Raises RequestError, naming the field."""

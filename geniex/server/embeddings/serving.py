@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
+from geniex.server.blame import blaming
 from geniex.server.embeddings.protocol import EmbeddingsRequest
 from geniex.server.pump import Job, collect, leased
 from geniex.server.state import ServerState
@@ -41,7 +42,8 @@ async def embed(state: ServerState, body: EmbeddingsRequest, request: Request) -
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         }
 
-    (answer,) = await collect(leased(state.pool, wish, body.stays(), use), request)
+    work = blaming(body, leased(state.pool, wish, body.stays(), use))
+    (answer,) = await collect(work, request)
     return JSONResponse(answer)
 
 

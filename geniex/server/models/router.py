@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 
+from geniex.server.blame import blaming
 from geniex.server.models import listing
 from geniex.server.models.protocol import (
     LoadedObject,
@@ -47,7 +48,8 @@ def router(state: ServerState) -> APIRouter:
         asked = (body or LoadRequest.model_validate({})).model_copy(update={"model": model})
         found = await run_in_threadpool(listing.find, model, settings, options)
         purpose = await run_in_threadpool(listing.purpose_of, found.id, settings)
-        work = leased(state.pool, asked.wish(state, purpose), asked.stays(), _facts)
+        wish = asked.wish(state, purpose)
+        work = blaming(asked, leased(state.pool, wish, asked.stays(), _facts))
         [loaded] = await collect(work, request)
         return loaded.model_copy(update={"id": found.id})
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from geniex.chat.messages import Message, ToolCall
 from geniex.server.errors import RequestError
+from geniex.server.refusals import invalid, unsupported
 
 Item: TypeAlias = Mapping[str, object]
 
@@ -37,13 +38,13 @@ def read_input(given: object, instructions: str | None) -> list[Message]:
     if isinstance(given, str):
         return [*messages, Message("user", given)]
     if not isinstance(given, list):
-        raise RequestError("`input` is a text or a list of items", param="input")
+        raise invalid("`input` is a text or a list of items", "input")
     reader = _Reader()
     for index, item in enumerate(given):
         reader.read(_object(item, f"input[{index}]"), f"input[{index}]")
     said = reader.finish()
     if not said:
-        raise RequestError("`input` is empty: send a text, or an item with one", param="input")
+        raise invalid("`input` is empty: send a text, or an item with one", "input")
     return [*messages, *said]
 
 
@@ -82,7 +83,7 @@ class _Reader:
     def _message(self, item: Item, at: str) -> None:
         role = item.get("role")
         if role not in ROLES:
-            raise RequestError(f"`{at}.role` is one of {', '.join(ROLES)}", param=f"{at}.role")
+            raise invalid(f"`{at}.role` is one of {', '.join(ROLES)}", f"{at}.role")
         content = _content(item.get("content"), f"{at}.content")
         if role != "assistant":
             self.finish()
@@ -110,7 +111,7 @@ class _Reader:
     def _call(self, item: Item, at: str) -> None:
         name, call_id = _text(item, "name", at), _text(item, "call_id", at)
         if item.get("namespace") is not None:
-            raise RequestError("namespaces of tools are not supported", param=f"{at}.namespace")
+            raise unsupported("namespaces of tools are not supported", f"{at}.namespace")
         self._called[call_id] = name
         call = ToolCall(name, _arguments(item, at), call_id)
         turn = self._turn or Message("assistant", None)
@@ -119,7 +120,7 @@ class _Reader:
     def _output(self, item: Item, at: str) -> None:
         call_id = _text(item, "call_id", at)
         if "output" not in item:
-            raise RequestError(f"`{at}` needs `output`", param=f"{at}.output")
+            raise _missing(f"`{at}` needs `output`", f"{at}.output")
         content = _content(item["output"], f"{at}.output")
         self.finish()
         name = self._called.get(call_id)
@@ -131,16 +132,17 @@ def _content(value: object, at: str) -> str | list[dict[str, object]]:
     if value is None or isinstance(value, str):
         return value or ""
     if not isinstance(value, list):
-        raise RequestError(f"`{at}` is a text or a list of parts", param=at)
+        raise invalid(f"`{at}` is a text or a list of parts", at)
     parts = [dict(_object(part, f"{at}[{index}]")) for index, part in enumerate(value)]
     for index, part in enumerate(parts):
         kind = part.get("type")
         if isinstance(kind, str) and kind in TEXT_PARTS:
             field = TEXT_PARTS[kind]
             if not isinstance(part.get(field), str):
-                raise RequestError(
-                    f"`{at}[{index}].{field}` is a text", param=f"{at}[{index}].{field}"
-                )
+                place = f"{at}[{index}].{field}"
+                if part.get(field) is None:
+                    raise _missing(f"`{place}` is missing", place)
+                raise invalid(f"`{place}` is a text", place)
             # one kind of text from here on
             parts[index] = {"type": "text", "text": part[field]}
         elif kind not in MEDIA_PARTS:
@@ -154,20 +156,24 @@ def _arguments(item: Item, at: str) -> str:
         return json.dumps(arguments, ensure_ascii=False)
     if arguments is None or isinstance(arguments, str):
         return arguments or "{}"
-    raise RequestError(f"`{at}.arguments` is JSON text", param=f"{at}.arguments")
+    raise invalid(f"`{at}.arguments` is JSON text", f"{at}.arguments")
 
 
 def _object(value: object, at: str) -> Item:
     if isinstance(value, Mapping):
         return value
-    raise RequestError(f"`{at}` is an object, not {type(value).__name__}", param=at)
+    raise invalid(f"`{at}` is an object, not {type(value).__name__}", at)
 
 
 def _text(item: Item, field: str, at: str) -> str:
     value = item.get(field)
     if isinstance(value, str) and value:
         return value
-    raise RequestError(f"`{at}` needs `{field}`", param=f"{at}.{field}")
+    raise _missing(f"`{at}` needs `{field}`", f"{at}.{field}")
+
+
+def _missing(message: str, at: str) -> RequestError:
+    return RequestError(message, param=at, code="missing_required_parameter")
 
 
 def _refuse_kind(kind: object, what: str, at: str) -> None:
@@ -175,4 +181,4 @@ def _refuse_kind(kind: object, what: str, at: str) -> None:
         raise RequestError(
             f"{what} of type `{kind}` are not supported", param=at, code="unsupported_value"
         )
-    raise RequestError(f"`{at}` is missing", param=at)
+    raise _missing(f"`{at}` is missing", at)

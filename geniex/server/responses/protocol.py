@@ -17,6 +17,7 @@ from geniex.chat.tools import Tool, ToolChoice, checked
 from geniex.server.errors import RequestError
 from geniex.server.fields import ChatExtras
 from geniex.server.refusals import Unsupported, refuse_unsupported
+from geniex.server.shapes import Labels
 from geniex.server.state import ServerState
 from geniex_catalogue.errors import SchemaError, UsageError
 
@@ -67,10 +68,6 @@ Input = Annotated[
         }
     ),
 ]
-Metadata = Annotated[
-    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]],
-    Field(max_length=16, description="Comes back with the response."),
-]
 _KINDS: Final = {str: "a text", bool: "true or false"}
 _STRICT: Final = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 
@@ -96,10 +93,12 @@ class Reasoning(BaseModel):
     )
 
 
-class ResponsesRequest(ChatExtras):
+class ResponsesRequest(ChatExtras, Labels):
     """A response that is asked for."""
 
     model_config = _STRICT
+
+    said = "input"
 
     input: Input = Field(examples=["Say hello."])
     instructions: str | None = Field(None, description="The system's message, before the input.")
@@ -117,10 +116,6 @@ class ResponsesRequest(ChatExtras):
     include: list[str] | None = Field(None, description=f"`{LOGPROBS}`, `{_ENCRYPTED}`.")
     stream: bool | None = None
     stream_options: dict[str, Any] | None = None
-    metadata: Metadata | None = None
-    user: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
     max_tool_calls: int | None = Field(None, description="Counts built-in tools: there are none.")
     store: bool | None = Field(None, description="Nothing is stored, whatever is asked for.")
 
