@@ -36,7 +36,12 @@ class Prepared:
         """What parts the answer."""
         reader = None
         if self.tools:
-            reader = CallReader(self.tools, FAMILIES, parallel=self.options.parallel_tool_calls)
+            reader = CallReader(
+                self.tools,
+                FAMILIES,
+                parallel=self.options.parallel_tool_calls,
+                required=self.options.tool_choice.mode == "required",
+            )
         inline = not self.options.separate_reasoning
         return Flow(self.rendered.splitter(), reader, inline=inline, stop=self.options.stop)
 

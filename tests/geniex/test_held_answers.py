@@ -39,9 +39,11 @@ def model(
         yield opened
 
 
-def answer(model: OpenModel, temperature: float, seed: int = 1, **how: Any) -> Answer:
+def answer(
+    model: OpenModel, temperature: float, seed: int = 1, max_tokens: int = 150, **how: Any
+) -> Answer:
     sampling = SamplingOptions(temperature=temperature, seed=seed)
-    *_, last = model.answer(ASK, AnswerOptions(sampling, max_tokens=150, **how))
+    *_, last = model.answer(ASK, AnswerOptions(sampling, max_tokens=max_tokens, **how))
     assert isinstance(last, Answer)
     return last
 
@@ -60,6 +62,16 @@ def test_a_required_call_is_made(
         assert call.name in (names or ("weather", "now"))
         schema = CITY if call.name == "weather" else {"maxProperties": 0}
         jsonschema.validate(json.loads(call.text()), schema)
+
+
+@pytest.mark.parametrize("names", [(), ("weather",)], ids=["any", "weather"])
+def test_a_required_call_that_is_cut_is_no_content(
+    model: OpenModel, names: tuple[str, ...]
+) -> None:
+    for most in range(1, 16):
+        choice = ToolChoice("required", names)
+        said = answer(model, 0.0, max_tokens=most, tools=TOOLS, tool_choice=choice)
+        assert (said.content, said.reasoning) == ("", "")
 
 
 def test_one_call_at_a_time(model: OpenModel) -> None:

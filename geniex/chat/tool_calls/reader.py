@@ -52,16 +52,23 @@ class CallReader:
     """Takes an answer's content in parts and gives it back with the calls taken out.
 
     `stopped` is set behind the first call where `parallel` is False: what follows is left out.
+    `required`: the answer is a call, and what there is of one that breaks off is no content.
     """
 
     def __init__(
-        self, tools: Sequence[Tool], families: Sequence[Family], *, parallel: bool = True
+        self,
+        tools: Sequence[Tool],
+        families: Sequence[Family],
+        *,
+        parallel: bool = True,
+        required: bool = False,
     ) -> None:
         self.tools = {tool.name: tool for tool in tools}
         self.stopped = False
         self._marks = {mark: family for family in families for mark in family.marks}
         self._starts = {start: family for family in families for start in family.starts}
         self._parallel = parallel
+        self._required = required
         self._final = False
         self._buffer = ""
         self._gone = 0  # how much was cut off its beginning
@@ -122,12 +129,15 @@ class CallReader:
                 self._at = self._sent if not self._final else at
                 if self._final:
                     self._end_of_content(at)
-                    return
+                    break
                 yield
                 continue
             self._at = at + len(mark)
             calls, behind = self._calls, self.place
             yield from family.read(self, mark)
+            if self._final and self._required:
+                self._close_call()
+                break  # the answer broke off within it
             if self._calls == calls:
                 self.back_to(behind)
                 self._fresh = False
@@ -146,6 +156,7 @@ class CallReader:
     def _next_mark(self) -> tuple[int, str, Family | None]:
         """Where the next mark stands, and what it is; else how much of the text is surely none."""
         text = self._buffer
+        final = self._final and not self._required  # the beginning of a required mark is no text
         if self._fresh:
             begin = len(text) - len(text[self._sent :].lstrip())
             first = self._starts | self._marks
@@ -153,7 +164,7 @@ class CallReader:
                 (mark for mark in first if text.startswith(mark, begin)), key=len, default=""
             )
             longer = (other for other in first if len(other) > len(text) - begin)
-            if not self._final and any(other.startswith(text[begin:]) for other in longer):
+            if not final and any(other.startswith(text[begin:]) for other in longer):
                 return begin, "", None
             if mark:
                 return begin, mark, first[mark]
@@ -161,7 +172,7 @@ class CallReader:
         if found:
             at, mark = min(found, key=lambda place: (place[0], -len(place[1])))
             return at, mark, self._marks[mark]
-        longest = 0 if self._final else max(map(len, self._marks), default=1) - 1
+        longest = 0 if final else max(map(len, self._marks), default=1) - 1
         for size in range(min(longest, len(text) - self._sent), 0, -1):
             if any(mark.startswith(text[-size:]) for mark in self._marks):
                 return len(text) - size, "", None

@@ -20,9 +20,9 @@ TOOLS = [
 Said = tuple[str, list[tuple[str, str]]]
 
 
-def read(pieces: list[str], *, parallel: bool = True) -> Said:
+def read(pieces: list[str], *, parallel: bool = True, required: bool = False) -> Said:
     """The content of an answer, and its calls; every part is checked on the way."""
-    reader = CallReader(TOOLS, FAMILIES, parallel=parallel)
+    reader = CallReader(TOOLS, FAMILIES, parallel=parallel, required=required)
     whole = "".join(pieces)
     out: list[Part | ToolCallPart] = []
     at = 0
@@ -239,6 +239,33 @@ def test_what_is_no_call_is_content_unchanged(answer: str) -> None:
     assert read(list(answer)) == (answer, [])
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"<tool_call>\n{WEATHER}\n</tool_call>",
+        WEATHER,
+        f"[TOOL_CALLS][{WEATHER}]",
+        f"[TOOL_CALLS]weather[ARGS]{PARIS}",
+        f"<|tool_call>call:weather{{city:{QUOTE}Paris{QUOTE}}}<tool_call|>",
+        f"<|channel|>commentary to=functions.weather json<|message|>{PARIS}",
+        f"<|tool_call|>[{WEATHER}]<|/tool_call|>",
+    ],
+)
+def test_a_required_call_that_breaks_off_is_no_content(call: str) -> None:
+    begun = 0
+    for end in range(len(call) + 1):
+        content, calls = read([call[:end]], required=True)
+        assert content == "" and all(name == "weather" for name, _ in calls)
+        begun += bool(calls)
+        assert read([NOW, "\n", call[:end]], required=True)[0] == ""
+    assert 0 < begun < len(call)
+
+
+@pytest.mark.parametrize("answer", ["plain words", "a < b", "so {that} it is"])
+def test_what_is_surely_no_required_call_is_content(answer: str) -> None:
+    assert read([answer], required=True) == read(list(answer), required=True) == (answer, [])
+
+
 FRAGMENTS = st.sampled_from(
     [
         *(mark for family in FAMILIES for mark in (*family.marks, *family.starts)),
@@ -285,13 +312,14 @@ ANSWERS = st.lists(st.one_of(FRAGMENTS, st.text(max_size=3)), max_size=12).map("
 
 
 @settings(deadline=None)
-@given(ANSWERS, st.booleans(), st.data())
+@given(ANSWERS, st.booleans(), st.booleans(), st.data())
 def test_how_the_text_is_cut_never_matters(
-    answer: str, parallel: bool, data: st.DataObject
+    answer: str, parallel: bool, required: bool, data: st.DataObject
 ) -> None:
     cuts = sorted(data.draw(st.sets(st.integers(0, len(answer)), max_size=20)) | {0, len(answer)})
     pieces = [answer[a:b] for a, b in pairwise(cuts)]
-    assert read(pieces, parallel=parallel) == read([answer], parallel=parallel)
+    how = {"parallel": parallel, "required": required}
+    assert read(pieces, **how) == read([answer], **how)
 
 
 @settings(deadline=None)
