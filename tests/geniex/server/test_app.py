@@ -153,6 +153,12 @@ class TestBodies:
         assert response.status_code in (400, 404)
         assert error_of(response)
 
+    def test_a_body_without_a_model_is_for_the_default_one(self, serve: Serve) -> None:
+        client = serve(settings={"model": "nobody/chosen"}).client
+        response = client.post("/v1/completions", json={"prompt": "Hi"})
+        assert response.status_code == 404
+        assert "`nobody/chosen`" in error_of(response)["message"]
+
     def test_a_body_that_is_too_large(self, serve: Serve) -> None:
         client = serve(max_body=1000).client
         assert client.post("/tokenize", json={"content": "x" * 900}).status_code == 200
