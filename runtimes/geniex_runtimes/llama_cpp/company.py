@@ -28,14 +28,18 @@ _X86 = frozenset({"x86_64", "amd64"})
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most rows to evaluate together: `plain` where nobody drafts, `drafting` else.
+    """The most `rows` of answers to evaluate together.
 
     No part of a prompt that is longer is evaluated with less than `rest` rows.
     """
 
-    plain: int = BATCH_ROWS
-    drafting: int = BATCH_ROWS
+    rows: int = BATCH_ROWS
     rest: int = 1
+
+    def share(self, rows: int) -> int:
+        """How many of so many rows to evaluate at once: as many groups as must be, of one size."""
+        groups = -(-rows // self.rows)
+        return -(-rows // max(1, groups))
 
     def chunk(self, left: int, most: int) -> int:
         """How many of the `left` tokens of a prompt to evaluate now, at most `most`."""
@@ -50,10 +54,7 @@ def limits(
     """How many rows go together, for answers on the slots of an empty CPU context.
 
     Where fewer than LEAST_TOGETHER are alike, as with float weights, it is as many as there are:
-    going one by one would cost a multiple, and the difference is in the last digits. And where
-    there are so many slots that another kernel is the faster, plain answers go together all the
-    same: in two groups eight answers are a fifth slower. A draft must never change an answer, so
-    with drafts the limit stays.
+    going one by one would cost a multiple, and the difference is in the last digits.
     """
     slots = context.options.slots
     if not context.options.on_cpu:
@@ -63,7 +64,7 @@ def limits(
     alike = exact_rows(library, context, vocab_size, tried) if slots > 1 else tried
     if alike == tried or alike < LEAST_TOGETHER:
         return Limits(rest=rest)
-    return Limits(BATCH_ROWS if slots >= _TRIED else alike, alike, rest)
+    return Limits(alike, rest)
 
 
 def repacking(header: GGUFHeader | None, options: LoadOptions) -> bool:

@@ -245,8 +245,7 @@ class Engine:
 
     def _groups(self, answering: list[Slot]) -> Iterator[list[Slot]]:
         """The slots that are evaluated together: as many as have no more rows than may be."""
-        drafting = any(slot.draft for slot in answering)
-        most = self._limits.drafting if drafting else self._limits.plain
+        most = self._limits.share(sum(1 + len(slot.draft) for slot in answering))
         group: list[Slot] = []
         rows = 0
         for slot in answering:

@@ -119,6 +119,14 @@ def test_no_part_of_a_prompt_is_too_short_for_its_kernel(
     assert chunks == expected
 
 
+@pytest.mark.parametrize(
+    ("rows", "most", "expected"),
+    [(0, 7, 0), (1, 7, 1), (7, 7, 7), (8, 7, 4), (15, 7, 5), (16, 7, 6), (32, 512, 32)],
+)
+def test_groups_are_of_one_size(rows: int, most: int, expected: int) -> None:
+    assert company.Limits(most).share(rows) == expected
+
+
 @given(st.integers(8, 3000), st.sampled_from([120, 480]))
 def test_a_prompt_of_any_length_is_cut_well(left: int, most: int) -> None:
     limits = company.Limits(rest=8)
@@ -142,7 +150,7 @@ def test_the_same_request_again_has_the_same_answer(gemma3: Path) -> None:
 
 
 @pytest.mark.slow
-def test_seven_answers_at_once_of_weights_that_round_differently_from_eight_rows_on(
+def test_eight_answers_at_once_of_weights_that_round_differently_from_eight_rows_on(
     gemma3: Path,
 ) -> None:
     questions = (
@@ -153,7 +161,8 @@ def test_seven_answers_at_once_of_weights_that_round_differently_from_eight_rows
         "List five animals.",
         "Why is the sky blue?",
         "Write a poem about rain.",
+        "What is 12 times 9?",
     )
     form = "<start_of_turn>user\n{}<end_of_turn>\n<start_of_turn>model\n"
-    with load(gemma3, slots=7) as model:
+    with load(gemma3, slots=8) as model:
         texts_together_and_alone(model, [form.format(question) for question in questions], 64)
