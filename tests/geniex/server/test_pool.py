@@ -258,11 +258,17 @@ def test_a_file_that_was_replaced_is_another_model(
     assert len(pool.residents()) == 1 and not loads.fake(1).closed
 
 
+def test_a_model_that_is_not_here_comes_with_names_that_are_alike(pool: Pool) -> None:
+    with pytest.raises(ModelNotFoundError) as caught:
+        pool.acquire(ModelWish("geniex/tiny-chap"))
+    assert caught.value.suggestions[0] == "geniex/tiny-chat"
+
+
 @pytest.mark.parametrize(
     ("wish", "error", "told"),
     [
         (ModelWish("org/none"), ModelNotFoundError, "geniex pull org/none"),
-        (ModelWish("geniex/tiny-chap"), ModelNotFoundError, "did you mean `geniex/tiny-chat`"),
+        (ModelWish("geniex/tiny-chap"), ModelNotFoundError, "geniex pull geniex/tiny-chap"),
         (ModelWish("./nothing.gguf"), ModelNotFoundError, "nothing.gguf"),
         (ModelWish(compute="tpu"), UsageError, "tpu"),
         (ModelWish(compute="gpu"), NoRuntimeError, "no GPU device"),
