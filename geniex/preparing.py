@@ -7,6 +7,7 @@ from geniex.answering import AnswerOptions
 from geniex.chat.constraint import Constraint, Thinking, constraint
 from geniex.chat.flow import Flow
 from geniex.chat.messages import Message
+from geniex.chat.reasoning import ReasoningFormat
 from geniex.chat.template import ChatTemplate, Rendered
 from geniex.chat.tool_calls.bare import Bare
 from geniex.chat.tool_calls.families import FAMILIES, family_of
@@ -24,13 +25,17 @@ _STRICT = (
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A prompt, and how it is to be answered and the answer to be read."""
+    """A prompt, and how it is to be answered and the answer to be read.
+
+    `more`: the answer may hold more than content, such as reasoning or calls.
+    """
 
     rendered: Rendered
     sampling: SamplingOptions
     tools: tuple[Tool, ...]
     notes: tuple[str, ...]
     options: AnswerOptions
+    more: bool
 
     def flow(self) -> Flow:
         """What parts the answer."""
@@ -43,7 +48,8 @@ class Prepared:
                 required=self.options.tool_choice.mode == "required",
             )
         inline = not self.options.separate_reasoning
-        return Flow(self.rendered.splitter(), reader, inline=inline, stop=self.options.stop)
+        stop = self.options.stop if self.more else ()
+        return Flow(self.rendered.splitter(), reader, inline=inline, stop=stop)
 
 
 def render(
@@ -83,7 +89,8 @@ def prepare(
             notes += held.notes
         else:
             notes += (_STRICT,)
-    return Prepared(rendered, sampling, tools, notes, options)
+    more = bool(tools) or rendered.reasoning_open or bool(_named(template, rendered))
+    return Prepared(rendered, sampling, tools, notes, options, more)
 
 
 def is_held(options: AnswerOptions) -> bool:
@@ -117,16 +124,22 @@ def _thinking(template: ChatTemplate, rendered: Rendered, options: AnswerOptions
     thinks = not is_held(options) if options.think is None else options.think
     if not thinks and template.stops_thinking:
         return Thinking()
-    named = [
+    return Thinking(False, _named(template, rendered))
+
+
+def _named(template: ChatTemplate, rendered: Rendered) -> list[ReasoningFormat]:
+    """The ways of marking reasoning that the template itself speaks of."""
+    return [
         form for form in rendered.formats if any(mark in template.source for mark in form.opens)
     ]
-    return Thinking(False, named)
 
 
 def with_prompt_options(prepared: Prepared) -> AnswerOptions:
     """The options of a request for this prompt.
 
-    The runtime looks for stop strings in all that the model writes: it gets those of the format;
-    the user's are for the content alone, which only the flow tells from the rest.
+    The runtime looks for stop strings in all that the model writes: it gets those of the format,
+    and the user's where all of it is content; else only the flow tells the content from the rest.
     """
-    return replace(prepared.options, stop=prepared.rendered.stop, sampling=prepared.sampling)
+    own = () if prepared.more else prepared.options.stop
+    stop = (*own, *prepared.rendered.stop)
+    return replace(prepared.options, stop=stop, sampling=prepared.sampling)

@@ -29,7 +29,7 @@ from geniex_catalogue.errors import (
     UsageError,
 )
 from geniex_runtimes.contract import PromptPiece, SamplingOptions
-from geniex_runtimes.fake import FakeModel, FakeRuntime, Script
+from geniex_runtimes.fake import CHAT_TEMPLATE, FakeModel, FakeRuntime, Script
 
 Install = Callable[[FakeRuntime], FakeRuntime]
 HI = [Message("user", "hi")]
@@ -38,6 +38,10 @@ HI = [Message("user", "hi")]
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(data_dir=tmp_path)
+
+
+# a template that speaks of reasoning
+THINKS = "{# <think> #}" + CHAT_TEMPLATE
 
 
 def opened(install: Install, settings: Settings, *scripts: Script, **how: object) -> OpenModel:
@@ -68,7 +72,7 @@ def test_a_stop_is_looked_for_in_the_content_alone(
 ) -> None:
     script = Script(("<think>", "hm, no.", "</think>", "\n\n", "Yes", ", no.", " More"))
     options = AnswerOptions(stop=("no.", ">"), max_tokens=max_tokens, logprobs=logprobs)
-    with opened(scripted, settings, script) as model:
+    with opened(scripted, settings, script, chat_template=THINKS) as model:
         answer = whole(model, options)
     assert (answer.reasoning, answer.content) == ("hm, no.", "Yes, ")
     assert (answer.finish_reason, answer.profile.stop_reason) == ("stop", "stop")
@@ -100,10 +104,12 @@ def test_options_reach_the_runtime(scripted: Install, settings: Settings) -> Non
         assert request.sampling.seed == 3 and request.max_tokens == 7
         assert request.stop == ("x",) and not request.reuse_prefix
         list(model.answer(HI, options))
-    # what of an answer is content, the runtime cannot tell
-    assert native(model).requests[-1] == replace(
-        request, prompt=native(model).requests[-1].prompt, stop=()
-    )
+    last = native(model).requests[-1]
+    assert last == replace(request, prompt=last.prompt)
+    with opened(scripted, settings, chat_template=THINKS) as model:
+        list(model.answer(HI, options))
+    # what of an answer is content, the runtime cannot tell where there may be more
+    assert native(model).requests[-1] == replace(last, stop=())
 
 
 @pytest.mark.parametrize("started", [True, False])
