@@ -146,20 +146,19 @@ class Controller:
     def rest(self, slot: int) -> int:
         """How many of the next steps need neither `choose` nor `record`: they are plain anyway.
 
-        To be asked when a task begins and after a step is recorded; those steps count as done.
-        Where speculation is off, even the few microseconds of choosing would show on a small model.
+        To be asked after a step is recorded; those steps count as done. Where speculation is off,
+        even the few microseconds of choosing would show on a small model.
         """
         one = self._slots[slot]
-        if one.adapt and not one.times:
-            self._weigh(one)
         if not one.adapt or one.best or one.asked or (one.most and one.rates[0].rising):
             return 0
         if one.opening:
             return 0
-        if not one.most or self._worth_trying(one) == 0:
+        other = self._worth_trying(one)
+        if other == 0:
             wait = _HOPELESS_GAP - one.waited
         else:
-            lacking = self._loss(one, self._worth_trying(one)) - one.credit
+            lacking = self._loss(one, other) - one.credit
             wait = max(_OFF_GAP - one.waited, int(lacking / self._budget))
         steps = min(max(wait, _NAP), _LONGEST_NAP) - 1
         one.waited += steps

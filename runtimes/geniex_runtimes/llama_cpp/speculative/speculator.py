@@ -53,8 +53,8 @@ class Speculator:
             self._controller.begin(
                 slot.index, most=wanted.n_max, least=wanted.n_min, adapt=wanted.adapt
             )
-            self._resting[slot.index] = resting = self._controller.rest(slot.index)
-            self._look(awake=resting <= 2 * _AWAKE)
+            self._resting[slot.index] = 0
+            self._resume()
         return self._drafter.begin(slot.index, kept)
 
     def propose(self, slots: Sequence[Slot], length: int) -> None:
@@ -95,14 +95,18 @@ class Speculator:
         self._drafted = time.perf_counter()
         self._draft_seconds = self._drafted - started
 
-    def _look(self, *, awake: bool = False) -> None:
-        """Let the drafter pause while nobody drafts for long, and resume it in time."""
-        soonest = min(self._resting.values(), default=_FOR_EVER)
-        if self._paused and (awake or soonest <= _AWAKE):
+    def _resume(self) -> None:
+        if self._paused:
             self._paused = False
             self._drafter.resume()
             self._rows_before = 0
-        elif not self._paused and not awake and soonest > 2 * _AWAKE:
+
+    def _look(self) -> None:
+        """Let the drafter pause while nobody drafts for long, and resume it in time."""
+        soonest = min(self._resting.values(), default=_FOR_EVER)
+        if soonest <= _AWAKE:
+            self._resume()
+        elif not self._paused and soonest > 2 * _AWAKE:
             self._paused = True
             self._drafter.pause()
         if self._paused:
