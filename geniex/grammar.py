@@ -23,11 +23,6 @@ space  ::= " "? ( "\n" [ ]{0,16} )?
 """
 
 
-def json_object(sampling: SamplingOptions, model: LoadedModel) -> SamplingOptions:
-    """Sampling of one JSON object, in whose strings no marks of the chat format are drawn."""
-    return Marks(model).held_to(JSON_GRAMMAR, sampling)
-
-
 class Marks:
     """The tokens that mark a model's chat format; each is looked up once."""
 
