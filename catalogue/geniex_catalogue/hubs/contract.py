@@ -35,10 +35,21 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where one file's bytes are: an address, and headers for that address's own host only."""
+    """Where one file's bytes are: an address, and headers for that address's own host only.
+
+    `first` and `length` are a window of bytes, for a file that lies inside another: a member that
+    an archive stores as it is. `length` None: all from `first` on.
+    """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    first: int = 0
+    length: int | None = None
+
+    @property
+    def is_window(self) -> bool:
+        """Whether the file is only some of what lies at the address."""
+        return self.first > 0 or self.length is not None
 
 
 @dataclass(frozen=True, slots=True)

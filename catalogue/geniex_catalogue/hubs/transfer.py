@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +87,7 @@ class _Download:
         self.relay = relay
         self.abandon = abandon
         self.patience = patience
-        self.size = job.size
+        self.size = job.source.length if job.size is None else job.size
         self.sha256 = job.sha256
 
     def run(self) -> Fetched:
@@ -135,30 +135,51 @@ class _Download:
             refuse_pages(answer, self.job.name)
             self._take_up(answer)
             self.pieces += 1
-            for data in answer.iter_raw():
+            for data in self._within(answer):
                 self._keep(data)
         if self.size is not None and self.part.position < self.size:
             self._broke(f"the answer ended after {self.part.position} of {self.size} bytes")
 
+    def _within(self, answer: httpx2.Response) -> Iterator[bytes]:
+        """The answer's bytes; of an answer that ignores the range, those in the source's window."""
+        skip = self.job.source.first if answer.status_code == 200 else 0
+        length = self.job.source.length
+        for data in answer.iter_raw():
+            piece, skip = data[skip:], max(0, skip - len(data))
+            if length is not None and self.part.position + len(piece) >= length:
+                yield piece[: length - self.part.position]
+                return
+            yield piece
+
     def _resume_headers(self) -> dict[str, str]:
+        source, end = self.job.source, ""
+        if source.length is not None:
+            end = str(source.first + source.length - 1)
+        if source.is_window and not self.part.position:
+            return {"Range": f"bytes={source.first}-{end}"}
         if not self.part.position or (self.part.etag is None and self.sha256 is None):
             # with neither, nothing could tell the rest of this file from the rest of another
             return {}
-        headers = {"Range": f"bytes={self.part.position}-"}
+        headers = {"Range": f"bytes={source.first + self.part.position}-{end}"}
         return {**headers, "If-Range": self.part.etag} if self.part.etag else headers
 
     def _take_up(self, answer: httpx2.Response) -> None:
         """Go on at the part's end if the answer is the rest of the same file, else begin anew."""
         self._learn(answer)
         etag = _strong_etag(answer.headers)
-        if answer.status_code == 206 and self.part.position:
+        source = self.job.source
+        if answer.status_code == 206 and (self.part.position or source.is_window):
             start, total = content_range(answer.headers)
             if self.part.etag not in (None, etag) and etag is not None:
                 self._again()
                 self._broke("the file has changed on the hub")
-            if start != self.part.position or total not in (None, self.size):
+            other = total not in (None, self.size) and not source.is_window
+            if start != source.first + self.part.position or other:
                 self._again()
                 self._broke(f"`{host(str(answer.url))}` sent another range than asked for")
+            if not self.part.position:
+                with self.abandon.unless_left():
+                    self.part.begin(etag)
             return
         if answer.status_code != 200:
             raise TransferError(f"`{host(str(answer.url))}` answered {answer.status_code}")
@@ -169,6 +190,8 @@ class _Download:
 
     def _learn(self, answer: httpx2.Response) -> None:
         """Take size and sha256 from the answer where the listing has none; refuse another size."""
+        if self.job.source.is_window:
+            return
         total = _total(answer)
         linked = (answer.history[0] if answer.history else answer).headers
         stated = linked.get("x-linked-etag", "").strip('"')

@@ -1,5 +1,6 @@
 """Downloads: bytes, progress and token go where they belong, and stop when told."""
 
+import hashlib
 import signal
 import threading
 import time
@@ -87,3 +88,29 @@ def test_a_folder_that_cannot_be_made(repo: HubServer, tmp_path: Path) -> None:
     (tmp_path / "folder").write_text("a file")
     with pytest.raises(StoreError, match="cannot be written"):
         fetch([job(repo, tmp_path / "folder")], Told(), QUICK)
+
+
+WINDOWS = [
+    pytest.param([], id="quiet"),
+    pytest.param([Fault(cut=1000)], id="cut"),
+    pytest.param([Fault(bare=True)], id="range-ignored"),
+    pytest.param(
+        [Fault(cut=1000), Fault(bare=True, cut=HALF + 2000), Fault()], id="ignored-and-cut"
+    ),
+    pytest.param([Fault(status=503)], id="503"),
+]
+
+
+@pytest.mark.parametrize("faults", WINDOWS)
+@pytest.mark.parametrize("known", [True, False], ids=["hash", "no-hash"])
+def test_a_window_of_a_file(
+    repo: HubServer, tmp_path: Path, faults: list[Fault], known: bool
+) -> None:
+    repo.faults["cdn"] = list(faults)
+    whole = job(repo, tmp_path)
+    inner = DATA[HALF : HALF + 5000]
+    source = Source(whole.source.url, first=HALF, length=len(inner))
+    sha256 = hashlib.sha256(inner).hexdigest()
+    got = fetch([Fetch("x", source, whole.part, 5000, sha256 if known else None)], Told(), QUICK)[0]
+    assert got.path.read_bytes() == inner
+    assert (got.size, got.sha256) == (5000, sha256)
