@@ -24,6 +24,8 @@ GenieXError
 ├── RuntimeNotInstalledError     the runtime's package is missing
 ├── LoadError                    a model that does not load
 │   ├── RoleError                a file that is no model of its own
+│   ├── BundleError              a compiled bundle that is incomplete or damaged
+│   │   └── BundleTargetError    a bundle that was compiled for something else than is here
 │   └── LoadCancelledError       nobody waits for it any more
 ├── MemoryBudgetError            a model larger than all the memory there may be
 ├── ServerBusyError              no room for one more request now, or the server ends
@@ -36,6 +38,7 @@ GenieXError
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from geniex_catalogue.sizes import size_text
 
@@ -244,6 +247,30 @@ class LoadError(GenieXError):
 
 class RoleError(LoadError):
     """Raised for a file that is not for what it was named for, such as a draft without a target."""
+
+
+class BundleError(LoadError):
+    """Raised for a compiled bundle that cannot be used: `file` is at fault, `reason` says why."""
+
+    def __init__(self, file: Path, reason: str, *, hint: str | None = None) -> None:
+        super().__init__(
+            f"`{file}` {reason}", hint=hint or "pull or import the bundle again, or export it anew"
+        )
+        self.file = file
+        self.reason = reason
+
+
+class BundleTargetError(BundleError):
+    """Raised for a whole bundle that cannot run here; `needs` and `here` say what differs."""
+
+    def __init__(self, file: Path, needs: str, here: str, *, hint: str | None = None) -> None:
+        super().__init__(
+            file,
+            f"needs {needs}; here is {here}",
+            hint=hint or "`geniex hub list` shows the bundles for this machine",
+        )
+        self.needs = needs
+        self.here = here
 
 
 class LoadCancelledError(LoadError):

@@ -56,6 +56,8 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.RuntimeNotInstalledError: Row(FAILED, "`geniex devices` shows what is installed"),
     e.LoadError: Row(FAILED, "`--log debug` tells more"),
     e.RoleError: Row(FAILED),
+    e.BundleError: Row(FAILED),
+    e.BundleTargetError: Row(FAILED),
     e.LoadCancelledError: Row(FAILED),
     e.MemoryBudgetError: Row(FAILED),
     e.ServerBusyError: Row(FAILED, "try again in a while"),

@@ -110,6 +110,8 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.RuntimeNotInstalledError: Row(500, "runtime_not_installed"),
     e.LoadError: Row(500, "model_load_failed"),
     e.RoleError: Row(400, "model_not_usable", "model"),
+    e.BundleError: Row(500, "model_unusable"),
+    e.BundleTargetError: Row(400, "model_not_usable", "model"),
     e.LoadCancelledError: Row(503, "model_load_cancelled", retry=True),
     e.MemoryBudgetError: Row(400, "insufficient_memory", "model"),
     e.ServerBusyError: Row(503, "server_busy", retry=True),

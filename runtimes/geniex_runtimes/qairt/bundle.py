@@ -1,0 +1,194 @@
+"""A compiled bundle: what its files say it is, read without any native code."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from geniex_catalogue.errors import BundleError
+from geniex_catalogue.folder import BUNDLE_CONFIG
+from geniex_runtimes.contract import SamplingOptions
+from geniex_runtimes.qairt.bundle_facts import (
+    GraphName,
+    HtpTarget,
+    Metadata,
+    chat_template,
+    read_metadata,
+    read_target,
+)
+from geniex_runtimes.qairt.bundle_json import Section, read_json
+from geniex_runtimes.qairt.bundle_paths import inside
+from geniex_runtimes.qairt.bundle_tokenizer import read_token_texts
+
+_MAX_CONTEXT = 1 << 24
+_MAX_VOCABULARY = 1 << 24
+_MAX_SHARDS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle whose files are all there, as its JSON files describe it.
+
+    `shards` are the context binaries in the order of `ctx-bins`. `config` is genie_config.json as
+    it stands: its paths are relative to `folder`. `context_length` (tokens) is what it was
+    compiled for at most, `context_lengths` all that it has graphs for. `graphs` may be empty: only
+    the binaries know for sure. `bos_id` None: no token opens a prompt. `size` is bytes of all
+    files that it names. `soc_model` and `htp_arch` are what its back-end settings name.
+    """
+
+    folder: Path
+    model_id: str
+    shards: tuple[Path, ...]
+    tokenizer: Path
+    extensions: Path | None
+    config: Mapping[str, Any] = field(repr=False, compare=False)
+    context_length: int
+    context_lengths: tuple[int, ...]
+    vocab_size: int
+    bos_id: int | None
+    eos_ids: tuple[int, ...]
+    pad_id: int | None
+    sampling: SamplingOptions
+    graphs: tuple[GraphName, ...]
+    chipset: str | None
+    soc_model: int | None
+    htp_arch: int | None
+    qairt_version: str | None
+    precision: str | None
+    vision: bool
+    chat_template: str | None = field(repr=False)
+    bos_token: str
+    eos_token: str
+    control_tokens: frozenset[str] = field(repr=False)
+    end_tokens: frozenset[str]
+    size: int
+
+
+def read_bundle(folder: Path) -> Bundle:
+    """The bundle in a folder. Raises BundleError: which file, what is wrong with it, what to do.
+
+    Everything that its JSON files name is inside the folder, is there, and is not empty. Nothing
+    native is touched, and whether it can run here is for `verification` to say.
+    """
+    config = read_json(folder / BUNDLE_CONFIG)
+    dialog = _dialog(config)
+    engine = dialog.section("engine")
+    metadata = read_metadata(folder)
+    shards = _shards(folder, engine.section("model"))
+    tokenizer = inside(folder, *_named(dialog.section("tokenizer"), "path"))
+    extensions = _extensions(folder, engine.section("backend"))
+    target = read_target(extensions) if extensions else HtpTarget()
+    context = dialog.section("context")
+    bos_id, eos_ids, pad_id = _special_ids(context)
+    texts = read_token_texts(tokenizer, bos_id, eos_ids)
+    length = _required(context, "size", _MAX_CONTEXT)
+    named = [folder / BUNDLE_CONFIG, tokenizer, *shards, *([extensions] if extensions else [])]
+    return Bundle(
+        folder=folder,
+        model_id=metadata.model_id or folder.name,
+        shards=shards,
+        tokenizer=tokenizer,
+        extensions=extensions,
+        config=config.values,
+        context_length=length,
+        context_lengths=_lengths(metadata, length),
+        vocab_size=_required(context, "n-vocab", _MAX_VOCABULARY),
+        bos_id=bos_id,
+        eos_ids=eos_ids,
+        pad_id=pad_id,
+        sampling=_sampling(dialog.section("sampler")),
+        graphs=metadata.graphs,
+        chipset=metadata.chipset,
+        soc_model=target.soc_model,
+        htp_arch=target.htp_arch,
+        qairt_version=metadata.qairt_version,
+        precision=metadata.precision,
+        vision=metadata.vision,
+        chat_template=chat_template(folder, metadata),
+        bos_token=texts.bos,
+        eos_token=texts.eos,
+        control_tokens=texts.control,
+        end_tokens=texts.end,
+        size=sum(path.stat().st_size for path in named),
+    )
+
+
+def _dialog(config: Section) -> Section:
+    """The part of genie_config.json that describes a text model."""
+    dialog = config.section("dialog")
+    if dialog.values:
+        return dialog
+    others = sorted(key for key in config.values if key != "version")
+    found = f"only `{'`, `'.join(others)[:200]}`" if others else "nothing"
+    raise BundleError(
+        config.file,
+        f"has no `dialog`, {found}: it describes no text model",
+        hint="only bundles of text models run here",
+    )
+
+
+def _named(section: Section, key: str) -> tuple[Path, str, str]:
+    """Where a file is named, and its name."""
+    name = section.text(key)
+    if not name:
+        raise section.fault(key, "is missing")
+    return section.file, f"{section.place}.{key}", name
+
+
+def _shards(folder: Path, model: Section) -> tuple[Path, ...]:
+    if (kind := model.text("type")) not in (None, "binary"):
+        raise model.fault("type", f"is {kind!a}; only `binary` runs on the NPU")
+    binary = model.section("binary")
+    names = binary.texts("ctx-bins", _MAX_SHARDS)
+    if not names:
+        raise binary.fault("ctx-bins", "is missing or empty: it names no context binary")
+    if len(set(names)) < len(names):
+        raise binary.fault("ctx-bins", "names a file twice")
+    place = f"{binary.place}.ctx-bins"
+    return tuple(inside(folder, binary.file, place, name) for name in names)
+
+
+def _extensions(folder: Path, backend: Section) -> Path | None:
+    if (kind := backend.text("type")) != "QnnHtp":
+        raise backend.fault("type", f"is {kind!a}; only `QnnHtp`, the NPU, is supported")
+    if not backend.text("extensions"):
+        return None
+    return inside(folder, *_named(backend, "extensions"))
+
+
+def _required(section: Section, key: str, high: int) -> int:
+    value = section.whole(key, 1, high)
+    if value is None:
+        raise section.fault(key, "is missing")
+    return value
+
+
+def _special_ids(context: Section) -> tuple[int | None, tuple[int, ...], int | None]:
+    """The ids of BOS, EOS and padding; -1 stands for no such token."""
+    bos = context.whole("bos-token", -1, _MAX_VOCABULARY)
+    eos = context.wholes("eos-token", -1, _MAX_VOCABULARY)
+    pad = context.whole("pad-token", -1, _MAX_VOCABULARY)
+    ends = tuple(token for token in eos if token >= 0)
+    return (
+        bos if bos is not None and bos >= 0 else None,
+        ends,
+        pad if pad is not None and pad >= 0 else None,
+    )
+
+
+def _sampling(sampler: Section) -> SamplingOptions:
+    """How the bundle's maker would draw tokens; the seed stays the caller's."""
+    penalty = sampler.section("token-penalty")
+    return SamplingOptions(
+        temperature=sampler.number("temp", 0, 100),
+        top_p=sampler.number("top-p", 0, 1),
+        top_k=sampler.whole("top-k", 0, _MAX_VOCABULARY),
+        repetition_penalty=penalty.number("repetition-penalty", 0, 100),
+        presence_penalty=penalty.number("presence-penalty", -100, 100) or 0.0,
+        frequency_penalty=penalty.number("frequency-penalty", -100, 100) or 0.0,
+    )
+
+
+def _lengths(metadata: Metadata, length: int) -> tuple[int, ...]:
+    """The context lengths that there are graphs for, the longest last."""
+    return tuple(sorted({*metadata.context_lengths, length}))
