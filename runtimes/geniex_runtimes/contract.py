@@ -12,9 +12,14 @@ if TYPE_CHECKING:
 # what a runtime says first where speculation was asked for and cannot be set up
 SPEC_FALLBACK = "speculative decoding setup failed; falling back to plain decoding"
 
+# the devices of qairt: the Hexagon NPU of a Snapdragon, and on x86 Qualcomm's simulator of one
+NPU = "NPU"
+SIMULATOR = "HTP simulator"
+
 ComputeUnit: TypeAlias = Literal["cpu", "gpu", "npu", "hybrid"]
 SpecState: TypeAlias = Literal["on", "reduced", "off"]
 FinishReason: TypeAlias = Literal["stop", "length", "cancelled"]
+QairtEngine: TypeAlias = Literal["genie", "ort"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,8 @@ class LoadOptions:
     draft model, where it needs one. `data_dir` is where a runtime remembers what it has tried out
     on this machine (None: it tries nothing out). `embedding` loads a model for `embed` alone.
     `keep_heads` loads next-token heads even where nothing speculates yet, so that a later load of
-    the same files that does can share the weights.
+    the same files that does can share the weights. `qairt_engine` is what runs a bundle (None:
+    genie, else ort where libGenie is missing).
     """
 
     compute: ComputeUnit = "cpu"
@@ -61,6 +67,7 @@ class LoadOptions:
     data_dir: Path | None = None
     embedding: bool = False
     keep_heads: bool = False
+    qairt_engine: QairtEngine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,18 +302,22 @@ class LoadedModel(Protocol):
 class Availability:
     """Whether a runtime can be used here: its version, or why not; `formats` is what it runs.
 
-    A runtime may leave `formats` empty: the registry fills it in.
+    A runtime may leave `formats` empty: the registry fills it in. `hint` is what to do about it.
     """
 
     available: bool
     version: str | None = None
     reason: str | None = None
     formats: frozenset[str] = frozenset()
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Something llama.cpp or qairt can compute on: memory in bytes, 0 where unknown."""
+    """Something llama.cpp or qairt can compute on: memory in bytes, 0 where unknown.
+
+    The one named SIMULATOR has the unit `npu`, so that bundles run on it, and is no NPU.
+    """
 
     name: str
     description: str
