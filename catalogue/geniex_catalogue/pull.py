@@ -10,7 +10,6 @@ from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import (
     DiskSpaceError,
     GGUFError,
-    HubError,
     ModelNotFoundError,
     StoreError,
     UsageError,
@@ -18,11 +17,12 @@ from geniex_catalogue.errors import (
 from geniex_catalogue.fileset import ModelFile, Variant, set_problem
 from geniex_catalogue.gguf import GGUFHeader, read_header
 from geniex_catalogue.hubs.choice import check_name, choose
-from geniex_catalogue.hubs.contract import Hub, Listing, Progress
+from geniex_catalogue.hubs.contract import Hub, Listing, Machine, Offer, Progress
 from geniex_catalogue.hubs.huggingface import HuggingFace
+from geniex_catalogue.hubs.offers import fetches, is_here, offer_for, whole
 from geniex_catalogue.hubs.part import ENDING
 from geniex_catalogue.hubs.transfer import Fetch, Fetched, fetch
-from geniex_catalogue.manifest import INFLIGHT, FileRecord, Manifest
+from geniex_catalogue.manifest import INFLIGHT, FileRecord, Format, Manifest
 from geniex_catalogue.model_lock import OnWait
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.store import Store
@@ -39,7 +39,7 @@ class PullPlan:
     `ref` names the precision that was chosen. `present` is the model where all of it is here
     already; then there is nothing to fetch. `total` is bytes of all files and `remaining` those
     still to come, None where the hub does not say; `free` is bytes of room at `target`. `header` is
-    the first file's, as the hub has it.
+    the first file's, as the hub has it. `offer` is there where the hub chose by itself.
     """
 
     ref: ModelRef
@@ -50,12 +50,18 @@ class PullPlan:
     fetches: tuple[Fetch, ...] = ()
     present: StoredModel | None = None
     header: GGUFHeader | None = field(default=None, repr=False, compare=False)
+    offer: Offer | None = None
 
     @property
     def total(self) -> int | None:
         """Bytes of all files, or None if one is not known."""
         sizes = [job.size for job in self.fetches]
         return None if None in sizes else sum(size for size in sizes if size is not None)
+
+    @property
+    def format(self) -> Format:
+        """What the files are."""
+        return self.offer.format if self.offer else "gguf"
 
     @property
     def remaining(self) -> int | None:
@@ -69,24 +75,34 @@ def pull(
     *,
     revision: str | None = None,
     token: str | None = None,
+    machine: Machine | None = None,
     progress: Progress | None = None,
 ) -> StoredModel:
     """Have a model in the store: `plan_pull`, then `execute`. Raises what they raise."""
-    return execute(plan_pull(ref, store, revision=revision, token=token), store, progress)
+    plan = plan_pull(ref, store, revision=revision, token=token, machine=machine)
+    return execute(plan, store, progress)
 
 
 def plan_pull(
-    ref: ModelRef, store: Store, *, revision: str | None = None, token: str | None = None
+    ref: ModelRef,
+    store: Store,
+    *,
+    revision: str | None = None,
+    token: str | None = None,
+    machine: Machine | None = None,
 ) -> PullPlan:
     """Look at the hub and choose the files; a model that is here needs no hub at all.
 
-    `revision` is a branch, tag or commit (None: the newest, unless the model is here). Raises
-    DiskSpaceError where the rest of the files has no room, HubError, TransferError, GGUFError for
-    a file that is none, and the errors of `FileSet.choose`.
+    `revision` is a branch, tag or commit (None: the newest, unless the model is here); `machine` is
+    for hubs that compile for one. Raises DiskSpaceError where the rest of the files has no room,
+    HubError, TransferError, GGUFError for a file that is none, and the errors of `FileSet.choose`.
     """
     here = store.find(ref)
     if here is not None and revision is None and (label := _label_here(here, ref)):
         return _nothing_to_do(ref, label, here)
+    offer = offer_for(ref, store, machine or Machine(), revision)
+    if offer is not None:
+        return _plan_of(offer, ref, store, here)
     hub = _hub_of(ref, token)
     listing = hub.list(ref, revision)
     label, variant = choose(hub, listing, ref)
@@ -124,14 +140,19 @@ def execute(
     label = plan.ref.selector or precision.DEFAULT
     with store.lock(plan.ref, on_wait):
         here = store.find(plan.ref)
-        if here is not None and _same_files(here, label, plan.fetches):
+        if here is not None and _same_files(here, label, plan):
             # another process has fetched it while we waited
             return here
         _require_room(replace(plan, free=_free(plan.target)))
         store.stage(plan.ref, _manifest(plan, label, {}))
         try:
-            fetched = {got.name: got for got in fetch(plan.fetches, progress)}
-            _check_headers(plan.fetches)
+            arrived = fetch(plan.fetches, progress)
+            if plan.offer is not None:
+                fetched = dict(whole(plan.offer, arrived))
+            else:
+                fetched = {got.name: got for got in arrived}
+            if plan.format == "gguf":
+                _check_headers(plan.fetches)
         except BaseException:
             store.unstage(plan.ref)
             raise
@@ -146,12 +167,25 @@ def _hub_of(ref: ModelRef, token: str | None) -> Hub:
         raise ModelNotFoundError(str(ref), hint=hint)
     if catalogue().builtin_file(ref) is not None:
         raise UsageError(f"`{ref}` is built in, there is nothing to pull")
-    if ref.org == names.AI_HUB_ORG:
-        raise HubError(
-            f"`{ref}` is a model of Qualcomm AI Hub, which cannot be pulled from yet",
-            hint=f"import a bundle: `geniex pull {ref.name} --local-path BUNDLE.zip`",
-        )
     return HuggingFace(token)
+
+
+def _plan_of(offer: Offer, ref: ModelRef, store: Store, here: StoredModel | None) -> PullPlan:
+    """The plan for what a hub has chosen by itself."""
+    if here is not None and is_here(offer, here):
+        return _nothing_to_do(ref, offer.label, here)
+    target = store.folder(ref)
+    plan = PullPlan(
+        _with_label(ref, offer.label),
+        offer.hub,
+        target,
+        _free(target),
+        offer.revision,
+        fetches(offer, target),
+        offer=offer,
+    )
+    _require_room(plan)
+    return plan
 
 
 def _with_label(ref: ModelRef, label: str) -> ModelRef:
@@ -183,13 +217,15 @@ def _same_bytes(model: StoredModel, label: str, variant: Variant) -> bool:
     return here == listed and None not in listed.values()
 
 
-def _same_files(model: StoredModel, label: str, jobs: tuple[Fetch, ...]) -> bool:
+def _same_files(model: StoredModel, label: str, plan: PullPlan) -> bool:
     """Whether a stored precision is what was to be fetched."""
+    if plan.offer is not None:
+        return is_here(plan.offer, model)
     if label not in model.precisions:
         return False
     here = {record.name: record for record in model.records(label)}
-    return {job.name for job in jobs} == set(here) and all(
-        job.sha256 in (None, here[job.name].sha256) for job in jobs
+    return {job.name for job in plan.fetches} == set(here) and all(
+        job.sha256 in (None, here[job.name].sha256) for job in plan.fetches
     )
 
 
@@ -224,7 +260,8 @@ def _manifest(plan: PullPlan, label: str, fetched: Mapping[str, Fetched]) -> Man
             )
         )
     first, *rest = records
-    return Manifest(plan.ref.name, "gguf", models={label: first}, extras=tuple(rest))
+    kind = plan.offer.model_type if plan.offer else "llm"
+    return Manifest(plan.ref.name, plan.format, {label: first}, tuple(rest), model_type=kind)
 
 
 def _check_headers(jobs: tuple[Fetch, ...]) -> None:

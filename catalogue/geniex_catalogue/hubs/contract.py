@@ -6,6 +6,7 @@ from typing import Protocol
 
 from geniex_catalogue.fileset import ModelFile
 from geniex_catalogue.gguf import GGUFHeader
+from geniex_catalogue.manifest import Format
 from geniex_catalogue.names import ModelRef
 
 
@@ -50,6 +51,51 @@ class Source:
     def is_window(self) -> bool:
         """Whether the file is only some of what lies at the address."""
         return self.first > 0 or self.length is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """What a file is once it is out of its archive: `size` in bytes, and its CRC-32."""
+
+    size: int
+    crc32: int
+    deflated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A file of an offer: `size` is bytes to fetch, `packing` what becomes of them."""
+
+    name: str
+    source: Source
+    size: int | None
+    sha256: str | None = None
+    packing: Packing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a hub that chooses by itself has for a name and a machine.
+
+    `label` is the precision to store it under, `items[0]` the file to load. `notes` are for the
+    user's eyes: why it was this one.
+    """
+
+    hub: str
+    label: str
+    revision: str
+    format: Format
+    items: tuple[Item, ...]
+    model_type: str = "llm"
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a hub must know of a machine to choose for it: its chipset and HTP architecture."""
+
+    chipset: str | None = None
+    htp_arch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ ENDING = ".partial"
 FACTS_ENDING = f"{ENDING}.json"
 _BLOCK = 1 << 20
 _MAX_FACTS = 1 << 16
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 class Part:
@@ -111,7 +111,7 @@ class Part:
 
     def _failure(self, exc: OSError) -> GenieXError:
         folder = self.path.parent
-        if exc.errno in _FULL:
+        if exc.errno in FULL:
             needed = (self.size or self.position) - self.position
             return DiskSpaceError(str(folder), needed, shutil.disk_usage(folder).free)
         return StoreError(f"`{self.path}` cannot be written: {exc.strerror or exc}")

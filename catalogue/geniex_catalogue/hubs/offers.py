@@ -1,0 +1,76 @@
+"""What is made of an offer: files to fetch, then whole files; and which hub makes one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from geniex_catalogue import names
+from geniex_catalogue.errors import HubError
+from geniex_catalogue.hubs.contract import Machine, Offer
+from geniex_catalogue.hubs.part import ENDING
+from geniex_catalogue.hubs.transfer import Fetch, Fetched
+from geniex_catalogue.hubs.unpacking import unpacked
+from geniex_catalogue.manifest import INFLIGHT, check_file_name
+from geniex_catalogue.names import ModelRef
+from geniex_catalogue.store import Store
+from geniex_catalogue.stored import StoredModel
+
+
+def offer_for(
+    ref: ModelRef, store: Store, machine: Machine, revision: str | None = None
+) -> Offer | None:
+    """What the hub of a name offers, where that hub chooses by itself; None for all others.
+
+    Raises a HubError, and PrecisionNotFoundError.
+    """
+    if ref.org == names.AI_HUB_ORG:
+        raise HubError(
+            f"`{ref}` is a model of Qualcomm AI Hub, which cannot be pulled from yet",
+            hint=f"import a bundle: `geniex pull {ref.name} --local-path BUNDLE.zip`",
+        )
+    return None
+
+
+def fetches(offer: Offer, folder: Path) -> tuple[Fetch, ...]:
+    """The files of an offer, to be fetched for a model's folder. Raises ManifestError."""
+    inflight = folder / INFLIGHT
+    jobs = []
+    for item in offer.items:
+        part = inflight.joinpath(*check_file_name(item.name).split("/"))
+        part = part.with_name(part.name + ENDING)
+        jobs.append(Fetch(item.name, item.source, part, item.size, item.sha256))
+    return tuple(jobs)
+
+
+def is_here(offer: Offer, model: StoredModel) -> bool:
+    """Whether a stored precision is what is offered: the same files, by hash, size and revision."""
+    if offer.label not in model.precisions:
+        return False
+    here = {record.name: record for record in model.records(offer.label)}
+    if {item.name for item in offer.items} != set(here):
+        return False
+    for item in offer.items:
+        record = here[item.name]
+        size = item.packing.size if item.packing else item.size
+        if item.sha256 is None and (record.size, record.revision) != (size, offer.revision):
+            return False
+        if item.sha256 not in (None, record.sha256):
+            return False
+    return True
+
+
+def whole(offer: Offer, fetched: Sequence[Fetched]) -> Mapping[str, Fetched]:
+    """What has arrived, as the files that it is; what an archive has packed is unpacked.
+
+    Raises ChecksumError for content that is not what its archive states, DiskSpaceError,
+    StoreError.
+    """
+    packings = {item.name: item.packing for item in offer.items}
+    files = {}
+    for got in fetched:
+        packing = packings[got.name]
+        if packing is not None:
+            path, digest = unpacked(got.path, packing, got.name, got.sha256)
+            got = replace(got, path=path, size=packing.size, sha256=digest)
+        files[got.name] = got
+    return files
