@@ -17,9 +17,9 @@ from geniex_catalogue.errors import (
 from geniex_catalogue.fileset import ModelFile, Variant, set_problem
 from geniex_catalogue.gguf import GGUFHeader, read_header
 from geniex_catalogue.hubs.choice import check_name, choose
-from geniex_catalogue.hubs.contract import Hub, Listing, Machine, Offer, Progress
+from geniex_catalogue.hubs.contract import Delivery, Hub, Listing, Machine, Progress
+from geniex_catalogue.hubs.deliveries import delivery_for, fetches, is_here, whole
 from geniex_catalogue.hubs.huggingface import HuggingFace
-from geniex_catalogue.hubs.offers import fetches, is_here, offer_for, whole
 from geniex_catalogue.hubs.part import ENDING
 from geniex_catalogue.hubs.transfer import Fetch, Fetched, fetch
 from geniex_catalogue.manifest import INFLIGHT, FileRecord, Format, Manifest
@@ -39,7 +39,7 @@ class PullPlan:
     `ref` names the precision that was chosen. `present` is the model where all of it is here
     already; then there is nothing to fetch. `total` is bytes of all files and `remaining` those
     still to come, None where the hub does not say; `free` is bytes of room at `target`. `header` is
-    the first file's, as the hub has it. `offer` is there where the hub chose by itself.
+    the first file's, as the hub has it. `delivery` is there where the hub chose by itself.
     """
 
     ref: ModelRef
@@ -50,7 +50,7 @@ class PullPlan:
     fetches: tuple[Fetch, ...] = ()
     present: StoredModel | None = None
     header: GGUFHeader | None = field(default=None, repr=False, compare=False)
-    offer: Offer | None = None
+    delivery: Delivery | None = None
 
     @property
     def total(self) -> int | None:
@@ -61,7 +61,7 @@ class PullPlan:
     @property
     def format(self) -> Format:
         """What the files are."""
-        return self.offer.format if self.offer else "gguf"
+        return self.delivery.format if self.delivery else "gguf"
 
     @property
     def remaining(self) -> int | None:
@@ -100,9 +100,9 @@ def plan_pull(
     here = store.find(ref)
     if here is not None and revision is None and (label := _label_here(here, ref)):
         return _nothing_to_do(ref, label, here)
-    offer = offer_for(ref, store, machine or Machine(), revision)
-    if offer is not None:
-        return _plan_of(offer, ref, store, here)
+    delivery = delivery_for(ref, store, machine or Machine(), revision)
+    if delivery is not None:
+        return _plan_of(delivery, ref, store, here)
     hub = _hub_of(ref, token)
     listing = hub.list(ref, revision)
     label, variant = choose(hub, listing, ref)
@@ -147,8 +147,8 @@ def execute(
         store.stage(plan.ref, _manifest(plan, label, {}))
         try:
             arrived = fetch(plan.fetches, progress)
-            if plan.offer is not None:
-                fetched = dict(whole(plan.offer, arrived))
+            if plan.delivery is not None:
+                fetched = dict(whole(plan.delivery, arrived))
             else:
                 fetched = {got.name: got for got in arrived}
             if plan.format == "gguf":
@@ -170,19 +170,19 @@ def _hub_of(ref: ModelRef, token: str | None) -> Hub:
     return HuggingFace(token)
 
 
-def _plan_of(offer: Offer, ref: ModelRef, store: Store, here: StoredModel | None) -> PullPlan:
+def _plan_of(delivery: Delivery, ref: ModelRef, store: Store, here: StoredModel | None) -> PullPlan:
     """The plan for what a hub has chosen by itself."""
-    if here is not None and is_here(offer, here):
-        return _nothing_to_do(ref, offer.label, here)
+    if here is not None and is_here(delivery, here):
+        return _nothing_to_do(ref, delivery.label, here)
     target = store.folder(ref)
     plan = PullPlan(
-        _with_label(ref, offer.label),
-        offer.hub,
+        _with_label(ref, delivery.label),
+        delivery.hub,
         target,
         _free(target),
-        offer.revision,
-        fetches(offer, target),
-        offer=offer,
+        delivery.revision,
+        fetches(delivery, target),
+        delivery=delivery,
     )
     _require_room(plan)
     return plan
@@ -219,8 +219,8 @@ def _same_bytes(model: StoredModel, label: str, variant: Variant) -> bool:
 
 def _same_files(model: StoredModel, label: str, plan: PullPlan) -> bool:
     """Whether a stored precision is what was to be fetched."""
-    if plan.offer is not None:
-        return is_here(plan.offer, model)
+    if plan.delivery is not None:
+        return is_here(plan.delivery, model)
     if label not in model.precisions:
         return False
     here = {record.name: record for record in model.records(label)}
@@ -260,7 +260,7 @@ def _manifest(plan: PullPlan, label: str, fetched: Mapping[str, Fetched]) -> Man
             )
         )
     first, *rest = records
-    kind = plan.offer.model_type if plan.offer else "llm"
+    kind = plan.delivery.model_type if plan.delivery else "llm"
     return Manifest(plan.ref.name, plan.format, {label: first}, tuple(rest), model_type=kind)
 
 

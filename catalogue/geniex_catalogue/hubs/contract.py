@@ -64,7 +64,7 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A file of an offer: `size` is bytes to fetch, `packing` what becomes of them."""
+    """A file of a delivery: `size` is bytes to fetch, `packing` what becomes of them."""
 
     name: str
     source: Source
@@ -74,7 +74,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Delivery:
     """What a hub that chooses by itself has for a name and a machine.
 
     `label` is the precision to store it under, `items[0]` the file to load. `notes` are for the

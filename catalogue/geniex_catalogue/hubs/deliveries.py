@@ -1,4 +1,4 @@
-"""What is made of an offer: files to fetch, then whole files; and which hub makes one."""
+"""What is made of a delivery: files to fetch, then whole files; and which hub makes one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from geniex_catalogue import names
 from geniex_catalogue.errors import HubError
-from geniex_catalogue.hubs.contract import Machine, Offer
+from geniex_catalogue.hubs.contract import Delivery, Machine
 from geniex_catalogue.hubs.part import ENDING
 from geniex_catalogue.hubs.transfer import Fetch, Fetched
 from geniex_catalogue.hubs.unpacking import unpacked
@@ -16,9 +16,9 @@ from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
 
 
-def offer_for(
+def delivery_for(
     ref: ModelRef, store: Store, machine: Machine, revision: str | None = None
-) -> Offer | None:
+) -> Delivery | None:
     """What the hub of a name offers, where that hub chooses by itself; None for all others.
 
     Raises a HubError, and PrecisionNotFoundError.
@@ -31,41 +31,41 @@ def offer_for(
     return None
 
 
-def fetches(offer: Offer, folder: Path) -> tuple[Fetch, ...]:
-    """The files of an offer, to be fetched for a model's folder. Raises ManifestError."""
+def fetches(delivery: Delivery, folder: Path) -> tuple[Fetch, ...]:
+    """The files of a delivery, to be fetched for a model's folder. Raises ManifestError."""
     inflight = folder / INFLIGHT
     jobs = []
-    for item in offer.items:
+    for item in delivery.items:
         part = inflight.joinpath(*check_file_name(item.name).split("/"))
         part = part.with_name(part.name + ENDING)
         jobs.append(Fetch(item.name, item.source, part, item.size, item.sha256))
     return tuple(jobs)
 
 
-def is_here(offer: Offer, model: StoredModel) -> bool:
+def is_here(delivery: Delivery, model: StoredModel) -> bool:
     """Whether a stored precision is what is offered: the same files, by hash, size and revision."""
-    if offer.label not in model.precisions:
+    if delivery.label not in model.precisions:
         return False
-    here = {record.name: record for record in model.records(offer.label)}
-    if {item.name for item in offer.items} != set(here):
+    here = {record.name: record for record in model.records(delivery.label)}
+    if {item.name for item in delivery.items} != set(here):
         return False
-    for item in offer.items:
+    for item in delivery.items:
         record = here[item.name]
         size = item.packing.size if item.packing else item.size
-        if item.sha256 is None and (record.size, record.revision) != (size, offer.revision):
+        if item.sha256 is None and (record.size, record.revision) != (size, delivery.revision):
             return False
         if item.sha256 not in (None, record.sha256):
             return False
     return True
 
 
-def whole(offer: Offer, fetched: Sequence[Fetched]) -> Mapping[str, Fetched]:
+def whole(delivery: Delivery, fetched: Sequence[Fetched]) -> Mapping[str, Fetched]:
     """What has arrived, as the files that it is; what an archive has packed is unpacked.
 
     Raises ChecksumError for content that is not what its archive states, DiskSpaceError,
     StoreError.
     """
-    packings = {item.name: item.packing for item in offer.items}
+    packings = {item.name: item.packing for item in delivery.items}
     files = {}
     for got in fetched:
         packing = packings[got.name]
