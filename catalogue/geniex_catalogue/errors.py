@@ -17,6 +17,9 @@ GenieXError
 │   └── IncompleteShardsError    a split model with parts missing
 ├── HubError                     the hub did not give what was asked
 │   ├── HubAuthError  HubNotFoundError  HubRateLimitError  HubOfflineError
+│   ├── ChipsetError             a chipset that nobody named, or that a hub does not know
+│   ├── NotCompiledError         a model that is not there for this chipset
+│   └── LicenceError             a model that its licence keeps the hub from giving out
 ├── TransferError                bytes that did not arrive
 │   └── ChecksumError            bytes that arrived wrong
 ├── DiskSpaceError               not enough room
@@ -43,6 +46,7 @@ from pathlib import Path
 from geniex_catalogue.sizes import size_text
 
 _MISSING_SHOWN = 10
+_NAMES_SHOWN = 40
 
 
 class GenieXError(Exception):
@@ -205,6 +209,31 @@ class HubOfflineError(HubError):
     """Raised when a hub cannot be reached, or offline mode forbids it."""
 
 
+class ChipsetError(HubError):
+    """Raised where a hub compiles for chipsets and this one is not known; `known` are its own."""
+
+    def __init__(self, message: str, known: Sequence[str] = (), *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint or (f"it knows {_some(known)}" if known else None))
+        self.known = tuple(known)
+
+
+class NotCompiledError(HubError):
+    """Raised when a hub has a model, but not for this chipset; `supported` are those it has."""
+
+    def __init__(self, name: str, chipset: str, supported: Sequence[str]) -> None:
+        super().__init__(
+            f"`{name}` is not compiled for `{chipset}`; it is for: {_some(supported)}",
+            hint="`geniex hub list` shows the models for this chipset",
+        )
+        self.name = name
+        self.chipset = chipset
+        self.supported = tuple(supported)
+
+
+class LicenceError(HubError):
+    """Raised for a model that its licence does not let a hub give out."""
+
+
 class TransferError(GenieXError):
     """Raised when bytes did not arrive; what did arrive is kept."""
 
@@ -339,3 +368,9 @@ class TemplateError(GenieXError):
 
 class GenerationError(GenieXError):
     """Raised when decoding failed."""
+
+
+def _some(names: Sequence[str]) -> str:
+    """The names with commas, where there are very many only the first."""
+    rest = len(names) - _NAMES_SHOWN
+    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")

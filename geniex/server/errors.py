@@ -103,6 +103,9 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.HubNotFoundError: Row(500, "hub_error"),
     e.HubRateLimitError: Row(500, "hub_error"),
     e.HubOfflineError: Row(500, "hub_error"),
+    e.ChipsetError: Row(500, "hub_error"),
+    e.NotCompiledError: Row(500, "hub_error"),
+    e.LicenceError: Row(500, "hub_error"),
     e.TransferError: Row(500, "transfer_failed"),
     e.ChecksumError: Row(500, "transfer_failed"),
     e.DiskSpaceError: Row(500, "disk_full"),
@@ -139,6 +142,7 @@ _FIELDS = {
     "nctx": "nctx",
     "ngl": "ngl",
     "compute": "compute",
+    "require": "require",
 }
 _FLAG = re.compile(r"--([a-z][a-z-]*[a-z])")
 _ROOT = r"(?:[A-Za-z]:[\\/]|\\\\|~[\\/]|/)"
