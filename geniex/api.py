@@ -161,7 +161,7 @@ def pull(
 
     settings = read_settings({"data_dir": _text(data_dir)}, os.environ)
     ref = parse(name, catalogue().aliases)
-    return puller.pull(ref, Store(settings.data_dir), revision=revision)
+    return puller.pull(ref, Store(settings.data_dir), puller.PullWish(revision=revision))
 
 
 def _answering(given: dict[str, Any]) -> AnswerOptions:

@@ -33,15 +33,17 @@ def pull(
     revision: str | None = None,
     local_path: str | Path | None = None,
     how: How = "copy",
+    with_draft: bool = False,
     hf_token: str | None = None,
     progress: Progress | None = None,
     data_dir: DataDir = None,
 ) -> StoredModel:
     """Fetch a model into the store; one that is here already is only looked at.
 
-    `revision` is a branch, tag or commit. `local_path` imports a GGUF file, folder or zip of this
-    machine under `name` instead, as `how` says. `progress` is told what arrives. Raises HubError,
-    TransferError, DiskSpaceError, StoreError, and UsageError for words that do not go together.
+    `revision` is a branch, tag or commit; `with_draft` fetches its draft too. `local_path` imports
+    a GGUF file, folder or zip of this machine under `name` instead, as `how` says. `progress` is
+    told what arrives. Raises HubError, TransferError, DiskSpaceError, StoreError, and UsageError
+    for words that do not go together.
     """
     store, ref = _store(data_dir), full_ref(name, precision)
     if local_path is None:
@@ -49,9 +51,12 @@ def pull(
             raise UsageError(f'`how="{how}"` is for `local_path`')
         from geniex_catalogue import pull as puller
 
-        return puller.pull(ref, store, revision=revision, token=hf_token, progress=progress)
-    if revision is not None or hf_token is not None:
-        raise UsageError("`local_path` is a source of its own: it has no `revision` and no token")
+        wish = puller.PullWish(revision=revision, token=hf_token, with_draft=with_draft)
+        return puller.pull(ref, store, wish, progress)
+    if revision is not None or hf_token is not None or with_draft:
+        raise UsageError(
+            "`local_path` is a source of its own: it has no `revision`, no token and no draft"
+        )
     from geniex_catalogue.hubs.localfs import import_path
 
     return import_path(ref, Path(local_path).expanduser(), store, how, progress=progress)

@@ -26,7 +26,7 @@ def settle(folder: Path) -> None:
     for label in list(staged.models):
         if not any(_arrived(record, sizes) for record in records_of(staged, label)):
             staged = without(staged, label)
-    if not staged.models:
+    if not staged.models and not any(_arrived(record, sizes) for record in staged.files()):
         deletion.delete_tree(folder)
         return
     kept = tuple(record.name for record in staged.files())

@@ -366,18 +366,13 @@ def _wrong_hash(
 ) -> str | None:
     """What is wrong with a file's content, by its known sha256."""
     # imported here: only a check needs it, and every command would pay
-    import hashlib
+    from geniex_catalogue.hashing import sha256_of
 
-    digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            while piece := file.read(1 << 20):
-                digest.update(piece)
-                if progress is not None:
-                    progress(record.name, len(piece))
+        found = sha256_of(path, lambda count: progress(record.name, count) if progress else None)
     except OSError as exc:
         return f"`{record.name}` cannot be read: {exc.strerror or exc}"
-    found, known = digest.hexdigest(), (record.sha256 or "").lower()
+    known = (record.sha256 or "").lower()
     if found == known:
         return None
     return f"`{record.name}` has the sha256 {found}, {known} expected"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from geniex_catalogue.errors import ManifestError, ModelRefError
+from geniex_catalogue.errors import GGUFError, ManifestError, ModelRefError
+from geniex_catalogue.gguf import read_header
 from geniex_catalogue.manifest import HOLDER, INFLIGHT, LOCK, MANIFEST, FileRecord, Format, Manifest
 from geniex_catalogue.manifest import read as read_manifest
 from geniex_catalogue.names import ModelRef
@@ -67,9 +68,35 @@ class StoredModel:
                 return record if problem(self.folder, record) is None else None
         return None
 
+    def companion(self, name: str) -> FileRecord | None:
+        """A whole file of that name beside the precisions: a draft, or the projector."""
+        projector = self.manifest.projector if self.manifest is not None else None
+        if projector is not None and projector.name == name and projector.downloaded:
+            return projector if problem(self.folder, projector) is None else None
+        return self.extra(name)
+
+    def has_draft(self) -> bool:
+        """Whether a draft is among its files, or the heads of one in the model's own file."""
+        if self.manifest is None:
+            return False
+        entries = [self.manifest.models[label] for label in self.precisions]
+        extras = [record for record in self.manifest.extras if self.extra(record.name)]
+        return any(_header_says(self.path(record), "heads") for record in entries) or any(
+            _header_says(self.path(record), "draft") for record in extras
+        )
+
     def records(self, label: str) -> tuple[FileRecord, ...]:
         """A precision's files in order, the entry point first; companions are not among them."""
         return () if self.manifest is None else records_of(self.manifest, label)
+
+
+def _header_says(path: Path, what: Literal["heads", "draft"]) -> bool:
+    """Whether a file is a GGUF with heads for drafts, or a draft."""
+    try:
+        header = read_header(path)
+    except GGUFError:
+        return False
+    return header.has_heads if what == "heads" else header.role == "draft"
 
 
 def place_of(folder: Path, record: FileRecord) -> Path:

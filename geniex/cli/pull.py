@@ -113,14 +113,14 @@ def fetch(
     import sys
 
     from geniex.cli.progress import shown
-    from geniex_catalogue.pull import execute, plan_pull
+    from geniex_catalogue.pull import PullWish, execute, plan_pull
     from geniex_catalogue.resolver import check_role
     from geniex_catalogue.store import Store
     from geniex_runtimes.dispatcher import require_chat
 
     store = Store(settings.data_dir)
     with output.status(f"looking for {ref}..."):
-        plan = plan_pull(ref, store, revision=revision)
+        plan = plan_pull(ref, store, PullWish(revision=revision))
     if plan.present is not None:
         output.note(f"{plan.ref} is here already")
         return plan.present

@@ -1,9 +1,10 @@
 """Which files of a repository a name means: names choose, headers confirm."""
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from geniex_catalogue import names
-from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import (
     AmbiguousModelError,
     ModelRefError,
@@ -12,34 +13,85 @@ from geniex_catalogue.errors import (
 from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group
 from geniex_catalogue.hubs.contract import Hub, Listing
 from geniex_catalogue.hubs.part import FACTS_ENDING
-from geniex_catalogue.names import ModelRef
 
 
-def choose(hub: Hub, listing: Listing, ref: ModelRef) -> tuple[str, Variant]:
-    """The label to store under, and the variant to fetch.
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A precision that a repository has; `size` is bytes of all its files, None where unknown."""
 
-    The header of what the name chooses is read from the hub; where it tells another story than the
-    file's name, the choice is made again with what is known then. Raises what `FileSet.choose` and
-    `Hub.header` raise, ModelRefError for a file that could not be stored.
-    """
-    wanted = ref.precision or _usual(ref)
-    files = {file.name: file for file in listing.files}
-    while True:
-        fileset = group(files.values())
-        try:
-            variant = fileset.choose(wanted, ref.file, ref.name)
-        except (PrecisionNotFoundError, AmbiguousModelError) as exc:
-            unread = _unread(fileset, exc)
-            if unread is None:
-                raise
-            variant = unread
-        else:
-            if not variant.by_name:
-                return _label(fileset, variant), variant
+    label: str
+    size: int | None
+
+
+# chooses one of the labels, which come with the reference's first choice first
+Pick: TypeAlias = Callable[[Sequence[Candidate]], str]
+
+
+class Choice:
+    """Choosing files of one listing, with what has been read of their headers so far."""
+
+    def __init__(self, hub: Hub, listing: Listing) -> None:
+        self._hub = hub
+        self._listing = listing
+        self._files = {file.name: file for file in listing.files}
+        self._picked: dict[tuple[str, ...], str] = {}
+
+    @property
+    def fileset(self) -> FileSet:
+        """The listing, sorted by what is known now."""
+        return group(self._files.values())
+
+    def model(
+        self, name: str, label: str | None, file: str | None = None, pick: Pick | None = None
+    ) -> tuple[str, Variant]:
+        """The label to store under and the variant that a precision, a file or neither means.
+
+        The header of what the name chooses is read from the hub; where it tells another story than
+        the file's name, the choice is made again with what is known then. `pick` chooses where
+        nothing is named and there are several precisions. Raises what `FileSet.choose` and
+        `Hub.header` raise, ModelRefError for a file that could not be stored.
+        """
+        while True:
+            fileset = self.fileset
+            try:
+                variant = fileset.choose(label or self._pick(fileset, file, pick), file, name)
+            except (PrecisionNotFoundError, AmbiguousModelError) as exc:
+                unread = _unread(fileset, exc)
+                if unread is None:
+                    raise
+                variant = unread
+            else:
+                if not variant.by_name:
+                    return _label(fileset, variant), variant
+            self._read(variant)
+
+    def draft(self, label: str) -> Variant | None:
+        """The draft in the same repository that goes with a model's precision; None for none.
+
+        One of the model's own precision goes first, else the best.
+        """
+        while True:
+            drafts = [draft for draft in self.fileset.drafts if not draft.missing]
+            drafts.sort(key=lambda draft: draft.label != label)
+            if not drafts or not drafts[0].by_name:
+                return drafts[0] if drafts else None
+            self._read(drafts[0])
+
+    def _pick(self, fileset: FileSet, file: str | None, pick: Pick | None) -> str | None:
+        """What `pick` chooses, asked once for the same precisions."""
+        labels = fileset.labels
+        if file is not None or pick is None or len(labels) < 2:
+            return None
+        if labels not in self._picked:
+            sizes = {variant.label: variant.size for variant in reversed(fileset.runnable)}
+            self._picked[labels] = pick([Candidate(label, sizes[label]) for label in labels])
+        return self._picked[labels]
+
+    def _read(self, variant: Variant) -> None:
         first = variant.files[0]
-        check_name(listing, first)
-        header = hub.header(listing, first)
-        files[first.name] = replace(first, header=header, size=first.size or header.file_size)
+        check_name(self._listing, first)
+        header = self._hub.header(self._listing, first)
+        self._files[first.name] = replace(first, header=header, size=first.size or header.file_size)
 
 
 def check_name(listing: Listing, file: ModelFile) -> None:
@@ -52,12 +104,6 @@ def check_name(listing: Listing, file: ModelFile) -> None:
             f"`{listing.repo}` cannot be stored: {exc.message}",
             hint="choose another file of it, or fetch the file yourself and import it",
         ) from exc
-
-
-def _usual(ref: ModelRef) -> str | None:
-    """The precision that the catalogue names for a model, where the user names nothing."""
-    entry = catalogue().entry(ref) if ref.selector is None else None
-    return entry.precision if entry is not None else None
 
 
 def _unread(fileset: FileSet, error: Exception) -> Variant | None:

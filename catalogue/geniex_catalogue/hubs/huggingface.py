@@ -22,12 +22,12 @@ from geniex_catalogue.hubs.remote import RemoteFile
 from geniex_catalogue.hubs.web import Patience, client, explain, host, persist, translated
 from geniex_catalogue.hubs.worker import Abandon, interruptible
 from geniex_catalogue.names import ModelRef
+from geniex_catalogue.offline import require_network
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import ModelInfo, RepoSibling
 
 _PUBLIC = "https://huggingface.co"
-_YES = frozenset({"1", "ON", "YES", "TRUE"})
 
 
 class HuggingFace:
@@ -59,8 +59,7 @@ class HuggingFace:
 
     def list(self, ref: ModelRef, revision: str | None) -> Listing:
         """The files of a model's repository at one commit. Raises a HubError."""
-        if _offline():
-            raise _offline_error(f"`{ref.name}` is not here")
+        require_network(f"`{ref.name}` is not here")
         # a listing is small: who has no network learns it soon
         patience = replace(self._patience, attempts=min(3, self._patience.attempts))
 
@@ -120,17 +119,6 @@ def _model_file(sibling: "RepoSibling") -> ModelFile:
     return ModelFile(sibling.rfilename, sibling.size or None, sha256)
 
 
-def _offline() -> bool:
-    names = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-    return any(os.environ.get(name, "").upper() in _YES for name in names)
-
-
-def _offline_error(what: str) -> HubOfflineError:
-    return HubOfflineError(
-        f"{what}, and offline mode forbids fetching it", hint="unset HF_HUB_OFFLINE"
-    )
-
-
 def _token(given: str | None) -> str | None:
     """The token to use. Raises HubAuthError when the hub's own way to one fails."""
     from huggingface_hub import constants, get_token
@@ -159,7 +147,10 @@ def _understood(endpoint: str, what: str) -> Iterator[None]:
                 answer = exc.response
                 raise explain(answer.status_code, answer.headers, host(endpoint), what) from exc
     except OfflineModeIsEnabled as exc:
-        raise _offline_error(f"`{what}` is not here") from exc
+        raise HubOfflineError(
+            f"`{what}` is not here, and offline mode forbids fetching it",
+            hint="unset HF_HUB_OFFLINE",
+        ) from exc
     except HFValidationError as exc:
         raise HubNotFoundError(f"`{what}` cannot be on `{host(endpoint)}`: {exc}") from exc
     except (ValueError, LookupError, TypeError) as exc:

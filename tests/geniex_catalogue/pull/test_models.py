@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from geniex_catalogue.names import parse
-from geniex_catalogue.pull import execute, plan_pull, pull
+from geniex_catalogue.pull import PullWish, execute, plan_pull, pull
 from geniex_catalogue.resolver import ResolvedModel, resolve
 from geniex_catalogue.store import Store
 from tests.geniex_catalogue.pull.models import gguf, shards
@@ -46,9 +46,9 @@ def test_another_precision_keeps_the_first(repo: HubServer, store: Store) -> Non
 def test_a_revision_with_the_same_bytes_is_here(repo: HubServer, store: Store) -> None:
     first = pull(parse("org/repo"), store)
     repo.served = 0
-    assert pull(parse("org/repo"), store, revision="main") == first
+    assert pull(parse("org/repo"), store, PullWish(revision="main")) == first
     repo.repos["org/repo"].files["m-Q4_0.gguf"] = newer = gguf(4000)
-    model = pull(parse("org/repo"), store, revision="main")
+    model = pull(parse("org/repo"), store, PullWish(revision="main"))
     assert (model.folder / "m-Q4_0.gguf").read_bytes() == newer
 
 
@@ -148,5 +148,5 @@ def test_odd_names_of_files_are_stored_as_safe_ones(
     model = pull(parse("org/x"), store)
     assert (model.status, model.precisions) == ("ready", ("Q8_0",))
     assert [record.name for record in model.records("Q8_0")] == [stored]
-    assert plan_pull(parse("org/x"), store, revision="main").present is not None
+    assert plan_pull(parse("org/x"), store, PullWish(revision="main")).present is not None
     assert isinstance(resolve("org/x:Q8_0", store), ResolvedModel)

@@ -19,7 +19,7 @@ from geniex_catalogue.errors import (
     UsageError,
 )
 from geniex_catalogue.names import parse
-from geniex_catalogue.pull import execute, plan_pull, pull
+from geniex_catalogue.pull import PullWish, execute, plan_pull, pull
 from geniex_catalogue.store import Store
 from tests.geniex_catalogue.pull.models import gguf, shards
 from tests.hubserver import HubServer
@@ -100,7 +100,7 @@ def test_no_access_leaves_nothing(repo: HubServer, store: Store) -> None:
     with pytest.raises(HubAuthError):
         pull(parse("org/repo"), store)
     assert store.list() == []
-    model = pull(parse("org/repo"), store, token="hf_secret")
+    model = pull(parse("org/repo"), store, PullWish(token="hf_secret"))
     assert "hf_secret" not in (model.folder / "geniex.json").read_text()
 
 
