@@ -26,15 +26,20 @@ def move(source: Path, target: Path) -> None:
 
     The caller syncs the folder (`sync_folder`) once all files are there.
     """
-    # a read-only file is a link to one that was written long ago
-    with suppress(PermissionError), source.open("rb+") as file:
-        os.fsync(file.fileno())
+    settle(source)
     target.parent.mkdir(parents=True, exist_ok=True)
     if is_same(source, target):
         # POSIX renames no link to another one of its file: both names would stay
         source.unlink()
     else:
         source.replace(target)
+
+
+def settle(path: Path) -> None:
+    """Bring a file's bytes to the disk."""
+    # a read-only file is a link to one that was written long ago
+    with suppress(PermissionError), path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
 def is_same(path: Path, other: Path) -> bool:

@@ -29,6 +29,8 @@ MANIFEST = "geniex.json"
 LOCK = ".lock"
 HOLDER = ".lock.pid"
 INFLIGHT = ".inflight"
+# in INFLIGHT while its files are moved to their place
+JOURNAL = "moving.json"
 MAX_BYTES = 1 << 20
 
 Format: TypeAlias = Literal["gguf", "qairt"]

@@ -5,16 +5,16 @@ from pathlib import Path
 
 from geniex_catalogue import deletion, durable
 from geniex_catalogue.errors import ManifestError
-from geniex_catalogue.manifest import MANIFEST, FileRecord, read
+from geniex_catalogue.manifest import JOURNAL, MANIFEST, FileRecord, read
 from geniex_catalogue.stored import records_of, without
 
 
 def settle(folder: Path) -> None:
     """Keep of a staging folder what has begun to arrive; without such things, it goes.
 
-    Raises OSError.
+    Files that are being moved to their place are left alone. Raises OSError.
     """
-    if not folder.is_dir():
+    if not folder.is_dir() or (folder / JOURNAL).is_file():
         return
     try:
         staged = read(folder / MANIFEST)

@@ -6,8 +6,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from geniex_catalogue import deletion, durable, staging
-from geniex_catalogue.errors import ManifestError, ModelNotFoundError, ModelRefError, StoreError
+from geniex_catalogue import deletion, durable, publishing, staging
+from geniex_catalogue.errors import ModelNotFoundError, ModelRefError, StoreError
 from geniex_catalogue.manifest import (
     HOLDER,
     INFLIGHT,
@@ -15,16 +15,13 @@ from geniex_catalogue.manifest import (
     MANIFEST,
     FileRecord,
     Manifest,
-    check_file_name,
 )
-from geniex_catalogue.manifest import read as read_manifest
 from geniex_catalogue.model_lock import OnWait, hold, unwritable
 from geniex_catalogue.names import ModelRef, org_spelling
 from geniex_catalogue.precision import require
 from geniex_catalogue.stored import (
     StoredModel,
     inspect,
-    place_of,
     problem,
     without,
 )
@@ -52,7 +49,7 @@ class Store:
         for folder in (folder for org in _folders(self.models) for folder in _folders(org)):
             # a folder whose name is no model's was not put there by geniex
             with suppress(ModelRefError):
-                if model := inspect(ModelRef(folder.parent.name, folder.name), folder):
+                if model := self._look_at(ModelRef(folder.parent.name, folder.name), folder):
                     found.append(model)
         # an org may have another spelling on disk
         return sorted(found, key=lambda model: (model.ref.org, model.ref.repo))
@@ -62,7 +59,14 @@ class Store:
         folder = self._existing(ref)
         if folder is None:
             return None
-        return inspect(ModelRef(folder.parent.name, folder.name), folder)
+        return self._look_at(ModelRef(folder.parent.name, folder.name), folder)
+
+    def _look_at(self, ref: ModelRef, folder: Path) -> StoredModel | None:
+        if publishing.is_moving(folder):
+            # whoever moves the files now will be done soon; one that was stopped never
+            with suppress(StoreError), self.lock(ref, timeout=0):
+                pass
+        return inspect(ref, folder)
 
     @contextmanager
     def lock(
@@ -77,6 +81,7 @@ class Store:
         try:
             with hold(folder, on_wait, timeout):
                 try:
+                    _finish_moving(folder)
                     yield
                 finally:
                     deletion.drop_if_empty(folder)
@@ -93,11 +98,11 @@ class Store:
         """
         folder = self.folder(ref)
         inflight = folder / INFLIGHT
-        there = _read(folder / MANIFEST)
+        there = publishing.read_or_none(folder / MANIFEST)
         if there is not None and there.models:
-            _require_same_kind(there, manifest)
-        earlier = _read(inflight / MANIFEST)
-        staged = _merged(earlier, manifest) if earlier is not None else manifest
+            publishing.require_same_kind(there, manifest)
+        earlier = publishing.read_or_none(inflight / MANIFEST)
+        staged = publishing.merge(earlier, manifest) if earlier is not None else manifest
         try:
             inflight.mkdir(parents=True, exist_ok=True)
             durable.write(inflight / MANIFEST, staged.to_json().encode())
@@ -123,24 +128,13 @@ class Store:
 
         Call it under `lock`, after `stage`. `staged` maps file names of the manifest to the
         finished files, on the store's filesystem; files that are not in it must be in place
-        already. A crash before the end leaves the model as it was, and partial. Files that the new
-        ones replace are deleted last. Where it fails, new files go back to where they were
-        staged. Raises StoreError.
+        already. Whenever it is stopped, the model is as it was, and partial, or the next who takes
+        the lock ends what was begun. Files that the new ones replace are deleted last. Where it
+        fails, new files go back to where they were staged. Raises StoreError.
         """
         folder = self.folder(ref)
-        for record in manifest.files():
-            check_file_name(record.name)
         try:
-            with _moved(staged or {}, folder):
-                _require_whole(folder, manifest)
-                for inner in {place_of(folder, r).parent for r in manifest.files() if not r.place}:
-                    durable.sync_folder(inner)
-                there = _read(folder / MANIFEST)
-                merged = _merged(there, manifest) if there is not None else manifest
-                durable.write(folder / MANIFEST, merged.to_json().encode())
-            staging.settle(folder / INFLIGHT)
-            if there is not None:
-                _delete_unlisted(folder, there, merged)
+            publishing.publish(folder, manifest, staged or {})
         except OSError as exc:
             raise unwritable(folder, exc) from exc
         model = inspect(ModelRef(folder.parent.name, folder.name), folder)
@@ -225,7 +219,7 @@ class Store:
                 return freed + self._delete(model.folder, keep=(LOCK, HOLDER, INFLIGHT))
             # first the word, then the bytes: a crash between leaves a stray file, not a lie
             durable.write(model.folder / MANIFEST, smaller.to_json().encode())
-            return freed + _delete_unlisted(model.folder, model.manifest, smaller)
+            return freed + publishing.delete_unlisted(model.folder, model.manifest, smaller)
         except OSError as exc:
             raise unwritable(model.folder, exc) from exc
 
@@ -259,6 +253,15 @@ class Store:
             )
 
 
+def _finish_moving(folder: Path) -> None:
+    """Do to its end what another process had begun when it was stopped."""
+    try:
+        if publishing.is_moving(folder):
+            publishing.finish(folder)
+    except OSError as exc:
+        raise unwritable(folder, exc) from exc
+
+
 def _label_of(model: StoredModel, ref: ModelRef) -> str:
     """The precision that a selector means. Raises PrecisionNotFoundError."""
     labels = list(model.manifest.models) if model.manifest else []
@@ -266,79 +269,6 @@ def _label_of(model: StoredModel, ref: ModelRef) -> str:
         if ref.file is not None and ref.file in {r.name for r in model.records(label)}:
             return label
     return require(model.name, ref.selector or "", [*labels, *model.partial])
-
-
-def _read(path: Path) -> Manifest | None:
-    """The manifest in a file; None for none, and for a damaged one, which a new one replaces."""
-    try:
-        return read_manifest(path)
-    except (FileNotFoundError, ManifestError):
-        return None
-
-
-def _require_same_kind(there: Manifest, newer: Manifest) -> None:
-    """Refuse two formats, or two bundles, in one folder: their files would mix."""
-    bundle = "qairt" in (there.format, newer.format)
-    if bundle and (there.format != newer.format or set(there.models) != set(newer.models)):
-        raise StoreError(
-            f"`{newer.name}` is already here, as {there.format} {', '.join(there.models)}",
-            hint=f"`geniex remove {newer.name}` first, or import it under another name",
-        )
-
-
-def _merged(there: Manifest, newer: Manifest) -> Manifest:
-    """What is there and not replaced, and the new."""
-    for label in newer.models:
-        if label in there.models:
-            there = without(there, label)
-    return there.merged(newer)
-
-
-@contextmanager
-def _moved(staged: Mapping[str, Path], folder: Path) -> Iterator[None]:
-    """Finished files in their place; what replaced nothing goes back if no manifest was written."""
-    new: dict[Path, Path] = {}
-    before = _identity(folder / MANIFEST)
-    try:
-        for name, path in staged.items():
-            target = folder.joinpath(*name.split("/"))
-            replaces = target.exists()
-            durable.move(path, target)
-            if not replaces:
-                new[target] = path
-        yield
-    except BaseException:
-        back = new if _identity(folder / MANIFEST) == before else {}
-        for target, path in back.items():
-            # the first error is the one to tell
-            with suppress(OSError):
-                target.replace(path)
-        raise
-
-
-def _identity(path: Path) -> int | None:
-    """What changes when a file is replaced; None without one."""
-    try:
-        return path.stat().st_ino
-    except OSError:
-        return None
-
-
-def _require_whole(folder: Path, manifest: Manifest) -> None:
-    for record in manifest.files():
-        if record.downloaded and (text := problem(folder, record)):
-            raise StoreError(f"`{manifest.name}` cannot be published: {text}")
-
-
-def _delete_unlisted(folder: Path, older: Manifest, newer: Manifest) -> int:
-    """Delete the files that one manifest lists and the next one does not; the bytes freed."""
-    # two spellings may be one file
-    kept = {record.name.lower() for record in newer.files() if record.place is None}
-    return sum(
-        deletion.delete_file(folder, place_of(folder, record))
-        for record in older.files()
-        if record.place is None and record.name.lower() not in kept
-    )
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from geniex_catalogue.hubs.contract import Progress
 from geniex_catalogue.manifest import FileRecord, Manifest
 from geniex_catalogue.model_lock import OnWait
 from geniex_catalogue.names import ModelRef
+from geniex_catalogue.publishing import is_moving
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
 
@@ -54,7 +55,7 @@ def place(
                 _put_one(put, record, staged[record.name], progress)
             return store.publish(ref, manifest, staged)
         except BaseException:
-            for path in staged.values():
+            for path in () if is_moving(folder.parent) else staged.values():
                 # what cannot be removed (a name too long) was not made either
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
