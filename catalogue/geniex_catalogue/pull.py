@@ -1,7 +1,7 @@
 """Pulling a model: the bytes of a plan, from a cache or a hub, checked and put into the store."""
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from geniex_catalogue.fileset import ModelFile, set_problem
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.hashing import sha256_of
 from geniex_catalogue.hubs.contract import Progress
+from geniex_catalogue.hubs.deliveries import is_here, whole
 from geniex_catalogue.hubs.part import facts_path
 from geniex_catalogue.hubs.placing import copied
 from geniex_catalogue.hubs.transfer import Fetch, Fetched, fetch
@@ -72,7 +73,7 @@ def execute(
         try:
             taken = _take_reused(plan, progress, note)
             rest = [job for job in plan.fetches if job.name not in taken]
-            got = {**taken, **{done.name: done for done in fetch(rest, progress)}}
+            got = {**taken, **_fetched(plan, rest, progress)}
             _check_headers(plan, got)
         except BaseException:
             store.unstage(plan.ref)
@@ -87,8 +88,20 @@ def _here(plan: PullPlan) -> StoredModel:
     return plan.present
 
 
+def _fetched(
+    plan: PullPlan, jobs: Sequence[Fetch], progress: Progress | None
+) -> dict[str, Fetched]:
+    """The files that a hub sends, out of their archive where they came in one."""
+    arrived = fetch(jobs, progress)
+    if plan.delivery is not None:
+        return whole(plan.delivery, arrived)
+    return {done.name: done for done in arrived}
+
+
 def _has_all(model: StoredModel, plan: PullPlan) -> bool:
     """Whether all that was to be fetched is in the store."""
+    if plan.delivery is not None:
+        return is_here(plan.delivery, model)
     if model.manifest is None or plan.manifest is None:
         return False
     if not set(plan.manifest.models) <= set(model.precisions):

@@ -9,7 +9,6 @@ from geniex_catalogue import names, precision
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import (
     DiskSpaceError,
-    HubError,
     ModelNotFoundError,
     StoreError,
     UsageError,
@@ -18,7 +17,8 @@ from geniex_catalogue.fileset import ModelFile, Variant
 from geniex_catalogue.gguf import GGUFHeader
 from geniex_catalogue.hubs import hfcache
 from geniex_catalogue.hubs.choice import Choice, Pick, check_name
-from geniex_catalogue.hubs.contract import Hub, Listing
+from geniex_catalogue.hubs.contract import Delivery, Hub, Listing, Machine
+from geniex_catalogue.hubs.deliveries import delivery_for, fetches, is_here, manifest_of
 from geniex_catalogue.hubs.huggingface import HuggingFace
 from geniex_catalogue.hubs.part import ENDING
 from geniex_catalogue.hubs.transfer import Fetch
@@ -39,7 +39,7 @@ class PullWish:
     `revision` is a branch, tag or commit (None: the newest, unless the model is here). `files` are
     named files of the repository: in the place of a precision, or beside the one that the name
     has. `with_draft` takes the draft that goes with the model. `pick` chooses where nothing is
-    named and there are several precisions.
+    named and there are several precisions. `machine` is for hubs that compile for one.
     """
 
     revision: str | None = None
@@ -47,6 +47,7 @@ class PullWish:
     with_draft: bool = False
     token: str | None = None
     offline: bool = False
+    machine: Machine | None = None
     pick: Pick | None = field(default=None, compare=False)
 
 
@@ -61,6 +62,7 @@ class PullPlan:
     already; then there is nothing to fetch. `manifest` is what will be published, `fetches` the
     files of it that are not here; `reused` says where some of those are on this machine, by name.
     `free` is bytes of room at `target`. `header` is the first file's, as the hub has it.
+    `delivery` is there where the hub has chosen by itself.
     """
 
     ref: ModelRef
@@ -73,6 +75,7 @@ class PullPlan:
     header: GGUFHeader | None = field(default=None, repr=False, compare=False)
     manifest: Manifest | None = field(default=None, repr=False)
     reused: Mapping[str, Path] = field(default_factory=dict, hash=False)
+    delivery: Delivery | None = field(default=None, repr=False)
 
     @property
     def total(self) -> int | None:
@@ -88,7 +91,8 @@ class PullPlan:
     @property
     def needed(self) -> int:
         """Bytes of room that the files take, as far as their sizes are known."""
-        return sum(self._room_for(job) for job in self.fetches)
+        unpacked = self.delivery.unpacked if self.delivery else 0
+        return unpacked + sum(self._room_for(job) for job in self.fetches)
 
     def missing(self, job: Fetch) -> int:
         """Bytes of a file that have to come over the network, as far as its size is known."""
@@ -125,29 +129,27 @@ def plan_pull(ref: ModelRef, store: Store, wish: PullWish = NO_WISH) -> PullPlan
     here = store.find(ref)
     if here is not None and wish.revision is None and (label := _label_here(here, ref, wish)):
         return _nothing_to_do(ref, label, here)
-    hub = hub_of(ref, wish.token)
+    _refuse_local(ref)
     require_network(f"`{ref}` is not here" if here is None else f"`{ref}`", wish.offline)
-    listing = hub.list(ref, wish.revision)
-    plan = _planned(ref, hub, listing, store, here, wish)
+    delivery = delivery_for(ref, store, wish.machine or Machine(), wish.revision)
+    if delivery is not None:
+        plan = _delivered(ref, delivery, store, here, wish)
+    else:
+        hub = HuggingFace(wish.token)
+        plan = _planned(ref, hub, hub.list(ref, wish.revision), store, here, wish)
     if here is not None and not plan.fetches:
         return replace(plan, present=here)
     require_room((plan,))
     return plan
 
 
-def hub_of(ref: ModelRef, token: str | None) -> Hub:
-    """The hub that a name belongs to. Raises where it belongs to none that can be asked."""
+def _refuse_local(ref: ModelRef) -> None:
+    """Refuse a name that belongs to no hub."""
     if ref.org == names.LOCAL_ORG:
         hint = f"import it with `geniex pull {ref.name} --local-path PATH`"
         raise ModelNotFoundError(str(ref), hint=hint)
     if catalogue().builtin_file(ref) is not None:
         raise UsageError(f"`{ref}` is built in, there is nothing to pull")
-    if ref.org == names.AI_HUB_ORG:
-        raise HubError(
-            f"`{ref}` is a model of Qualcomm AI Hub, which cannot be pulled from yet",
-            hint=f"import a bundle: `geniex pull {ref.name} --local-path BUNDLE.zip`",
-        )
-    return HuggingFace(token)
 
 
 def require_room(plans: Iterable[PullPlan]) -> None:
@@ -208,6 +210,29 @@ def _planned(
         header=chosen.header,
         manifest=manifest.mapped(lambda r: replace(r, downloaded=r.name in whole)),
         reused=hfcache.find_all(listing.repo, jobs),
+    )
+
+
+def _delivered(
+    ref: ModelRef, delivery: Delivery, store: Store, here: StoredModel | None, wish: PullWish
+) -> PullPlan:
+    """The plan for what a hub has chosen by itself."""
+    if wish.files or wish.with_draft:
+        raise UsageError(
+            f"`{ref.name}` comes as it is from its hub: it has no files or drafts to choose",
+            hint="leave out `--file` and `--with-draft`",
+        )
+    target = store.folder(ref)
+    whole = here is not None and is_here(delivery, here)
+    return PullPlan(
+        _with_label(ref, delivery.label),
+        delivery.hub,
+        target,
+        free_at(target),
+        delivery.revision,
+        () if whole else fetches(delivery, target),
+        manifest=manifest_of(delivery, ref),
+        delivery=delivery,
     )
 
 

@@ -67,16 +67,13 @@ class Index:
 
     version: str
     models: tuple[HubModel, ...]
-    platform_url: str = ""
 
 
 def read_index(data: bytes) -> Index:
     """The models in a `manifest.json`. Raises HubError."""
     top = _Fields.of(data, "manifest.json")
     models = tuple(_model(entry) for entry in top.entries("models"))
-    return Index(
-        top.text("version"), tuple(m for m in models if m.id or m.name), top.text("platform_url")
-    )
+    return Index(top.text("version"), tuple(model for model in models if model.id))
 
 
 def read_platform(data: bytes) -> Platform:

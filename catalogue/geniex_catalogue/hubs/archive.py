@@ -6,7 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Self
+from typing import BinaryIO, Self
 
 from geniex_catalogue.errors import ModelFileError, ModelRefError
 from geniex_catalogue.folder import BUNDLE_CONFIG, BUNDLE_FACTS
@@ -36,12 +36,15 @@ class Archive:
     A bundle's files are flattened to their base names; of GGUFs, a folder that is around all of
     them is taken off. Opening raises ModelFileError for a zip that is damaged, encrypted, or holds
     links, names that lead out, two files of one name, or absurd sizes.
+
+    `source` is where its bytes come from, `size` of them, where they are not in a file at `path`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, source: BinaryIO | None = None, size: int | None = None) -> None:
         self.path = path
         try:
-            self._zip = zipfile.ZipFile(path)
+            self._size = path.stat().st_size if size is None else size
+            self._zip = zipfile.ZipFile(path if source is None else source)
         except (OSError, zipfile.BadZipFile, ValueError) as exc:
             raise ModelFileError(
                 f"`{path}` is not a usable zip archive: {exc}", hint="download it again"
@@ -117,7 +120,7 @@ class Archive:
             raise ModelFileError(f"`{self.path}` is refused: it has {len(entries)} entries")
         files = [entry for entry in entries if self._wanted(entry)]
         total = sum(entry.file_size for entry in files)
-        if total > _SUSPECT_BYTES and total > _SUSPECT_RATIO * self.path.stat().st_size:
+        if total > _SUSPECT_BYTES and total > _SUSPECT_RATIO * self._size:
             raise ModelFileError(
                 f"`{self.path}` is refused: it would unpack to {total} bytes, more than "
                 f"{_SUSPECT_RATIO} times its size"

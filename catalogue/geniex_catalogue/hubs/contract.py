@@ -89,6 +89,12 @@ class Delivery:
     model_type: str = "llm"
     notes: tuple[str, ...] = ()
 
+    @property
+    def unpacked(self) -> int:
+        """Bytes of room that unpacking takes beside what is fetched."""
+        packings = (item.packing for item in self.items)
+        return sum(packing.size for packing in packings if packing and packing.deflated)
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:

@@ -1,16 +1,16 @@
 """What is made of a delivery: files to fetch, then whole files; and which hub makes one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from geniex_catalogue import names
-from geniex_catalogue.errors import HubError
+from geniex_catalogue.hubs.aihub import AIHub
 from geniex_catalogue.hubs.contract import Delivery, Machine
 from geniex_catalogue.hubs.part import ENDING
 from geniex_catalogue.hubs.transfer import Fetch, Fetched
 from geniex_catalogue.hubs.unpacking import unpacked
-from geniex_catalogue.manifest import INFLIGHT, check_file_name
+from geniex_catalogue.manifest import INFLIGHT, FileRecord, Manifest, check_file_name
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
@@ -21,13 +21,10 @@ def delivery_for(
 ) -> Delivery | None:
     """What the hub of a name offers, where that hub chooses by itself; None for all others.
 
-    Raises a HubError, and PrecisionNotFoundError.
+    Raises a HubError, TransferError, PrecisionNotFoundError, and ModelFileError.
     """
     if ref.org == names.AI_HUB_ORG:
-        raise HubError(
-            f"`{ref}` is a model of Qualcomm AI Hub, which cannot be pulled from yet",
-            hint=f"import a bundle: `geniex pull {ref.name} --local-path BUNDLE.zip`",
-        )
+        return AIHub(store.root).deliver(ref, machine, revision)
     return None
 
 
@@ -59,7 +56,31 @@ def is_here(delivery: Delivery, model: StoredModel) -> bool:
     return True
 
 
-def whole(delivery: Delivery, fetched: Sequence[Fetched]) -> Mapping[str, Fetched]:
+def manifest_of(delivery: Delivery, ref: ModelRef) -> Manifest:
+    """The manifest of a delivery, none of whose files are here yet."""
+    records = [
+        FileRecord(
+            item.name,
+            (item.packing.size if item.packing else item.size) or 0,
+            downloaded=False,
+            sha256=item.sha256,
+            revision=delivery.revision,
+            source=delivery.hub,
+            precision=delivery.label,
+        )
+        for item in delivery.items
+    ]
+    first, *rest = records
+    return Manifest(
+        ref.name,
+        delivery.format,
+        {delivery.label: first},
+        tuple(rest),
+        model_type=delivery.model_type,
+    )
+
+
+def whole(delivery: Delivery, fetched: Sequence[Fetched]) -> dict[str, Fetched]:
     """What has arrived, as the files that it is; what an archive has packed is unpacked.
 
     Raises ChecksumError for content that is not what its archive states, DiskSpaceError,

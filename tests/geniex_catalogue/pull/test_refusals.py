@@ -68,7 +68,6 @@ REFUSALS = {
     "long, as a part": Refusal(
         {"m" * 240 + "-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "cannot be stored"
     ),
-    "ai-hub": Refusal({}, "qualcomm/Qwen3-4B", HubError, "cannot be pulled from yet"),
     "local": Refusal({}, "local/mine", ModelNotFoundError, "local/mine"),
     "built-in": Refusal({}, "geniex/tiny-chat", UsageError, "built in"),
 }

@@ -1,0 +1,64 @@
+"""Qualcomm AI Hub: bundles that are compiled for one chipset, found in its release index."""
+
+import re
+from pathlib import Path
+
+from geniex_catalogue.errors import HubError
+from geniex_catalogue.hubs.aihub_choice import choose_asset, find_host, find_model
+from geniex_catalogue.hubs.aihub_release import Release
+from geniex_catalogue.hubs.contract import Delivery, Machine, Source
+from geniex_catalogue.hubs.remote_archive import look_into
+from geniex_catalogue.hubs.web import Patience
+from geniex_catalogue.names import ModelRef
+
+CACHE = "aihub"
+
+
+class AIHub:
+    """The AI Hub's models for one machine; lists are kept below the data folder for an hour.
+
+    GENIEX_AIHUBBASEURL is another place of releases, GENIEX_AIHUBVERSION a certain one of them.
+    """
+
+    name = "aihub"
+
+    def __init__(self, data_dir: Path, patience: Patience | None = None) -> None:
+        self._cache = data_dir / CACHE
+        self._patience = patience
+
+    def release(self, version: str | None = None) -> Release:
+        """A release's lists; see `version_wanted` for `version`. Raises UsageError."""
+        return Release(self._cache, version=version, patience=self._patience)
+
+    def deliver(self, ref: ModelRef, machine: Machine, version: str | None = None) -> Delivery:
+        """The bundle of a model for a machine.
+
+        Raises ChipsetError, NotCompiledError, LicenceError, HubError, TransferError,
+        PrecisionNotFoundError, and ModelFileError for an archive that is refused.
+        """
+        release = self.release(version)
+        model = find_model(release.index(), ref)
+        platform = release.platform()
+        host = find_host(platform, machine)
+        chosen = choose_asset(model, release.assets(model), platform, host, ref.precision)
+        asset = chosen.asset
+        if not asset.url.startswith(("https://", "http://")):
+            raise HubError(f"the AI Hub gives no usable address for `{model.name}`")
+        items, facts = look_into(Source(asset.url), asset.url.rpartition("/")[2], self._patience)
+        notes = (*release.notes, *filter(None, [chosen.note]))
+        return Delivery(
+            hub=self.name,
+            label=asset.precision,
+            revision=_revision(asset.url, release.version),
+            format="qairt",
+            items=items,
+            model_type="vlm" if facts.model_type == "vlm" else model.type,
+            notes=notes,
+        )
+
+
+def _revision(url: str, release: str) -> str:
+    """What tells this bundle from others of the same model: its release, and its archive's name."""
+    path = url.partition("?")[0]
+    found = re.search(r"/releases/(v[^/]+)/", path)
+    return f"{found[1] if found else release}/{path.rpartition('/')[2]}"
