@@ -162,12 +162,16 @@ class _Handler(BaseHTTPRequestHandler):
                 self.listing(api[1], api[2], unquote(api[3] or ""))
             elif resolve:
                 self.resolve(resolve[1], unquote(resolve[2]), unquote(resolve[3]))
-            elif cdn := _CDN.match(self.path):
+            elif (cdn := _CDN.match(self.path)) and self.holds(unquote(cdn[1]), unquote(cdn[2])):
                 self.bytes_of(self.hub.repos[unquote(cdn[1])], unquote(cdn[2]))
             else:
                 self.answer(404, b"", {})
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
+
+    def holds(self, name: str, file: str) -> bool:
+        """Whether a repository is there and has a file."""
+        return name in self.hub.repos and file in self.hub.repos[name].files
 
     def refusal(self, name: str, *, reading: bool) -> bool:
         """Answer as the hub does when a repository is not to be had; whether it was so."""
