@@ -19,6 +19,18 @@ HTP_ARCH = {
     "qualcomm-snapdragon-x-plus-8-core": 73,
     "qualcomm-qcs8275": 75,
     "qualcomm-snapdragon-x2-elite": 81,
+    "qualcomm-snapdragon-8gen1": 69,
+    "qualcomm-snapdragon-8gen2": 73,
+    "qualcomm-snapdragon-8gen3": 75,
+    "qualcomm-snapdragon-8-elite": 79,
+    "qualcomm-snapdragon-8-elite-for-galaxy": 79,
+    "qualcomm-snapdragon-8-elite-gen5": 81,
+    "qualcomm-snapdragon-8-elite-gen5-for-galaxy": 81,
+    "qualcomm-qcs8550-proxy": 73,
+    "qualcomm-qcs8275-proxy": 75,
+    "qualcomm-sa8775p": 73,
+    "qualcomm-sa7255p": 75,
+    "qualcomm-sa8295p": 68,
 }
 
 # SoC, as device trees and soc0 name it -> chipset; siblings share the die, so the HTP too
@@ -74,6 +86,20 @@ def probe(sources: Sources) -> tuple[Chipset | None, ProbeResult]:
         return None, ProbeResult("chipset", None, evidence)
     arch = f"HTP v{chipset.htp_arch}" if chipset.htp_arch else "HTP architecture unknown"
     return chipset, ProbeResult("chipset", f"{chipset.name} ({arch}), by {evidence}")
+
+
+def named(text: str) -> Chipset:
+    """The chipset that a user has named: by a hub's name for it, or by that of its SoC.
+
+    A name that is not in the tables stays as it is, its HTP unknown.
+    """
+    name = text.strip()
+    if name.casefold() in HTP_ARCH:
+        return _known(name.casefold())
+    soc = _soc(name)
+    if soc is not None:
+        return soc
+    return Chipset(name, _ANDROID_ARCH.get(name.upper()))
 
 
 def _known(name: str) -> Chipset:
