@@ -29,7 +29,7 @@ def find_or_pull(
     found = find_model(name, settings, use)
     if isinstance(found, PullNeeded):
         check_before_pull(wish, found.ref)
-        from geniex.cli.pull import fetch
+        from geniex.cli.fetching import fetch
 
         output.note(f"`{found.ref}` is not here yet")
         fetch(found.ref, settings, output, ask=not yes, use=use)
@@ -109,8 +109,10 @@ def load(
     info = model.loaded.info
     if settings.verbose:
         on = ",".join(info.devices) or info.compute
+        # all layers of a bundle are on the NPU
+        layers = "" if info.runtime == "qairt" else f"ngl={model.plan.gpu_layers} "
         output.note(
             f"Model loaded: runtime={info.runtime} compute={info.compute} devices={on} "
-            f"ngl={model.plan.gpu_layers} nctx={info.context_length}"
+            f"{layers}nctx={info.context_length}"
         )
     return model

@@ -11,7 +11,7 @@ from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
-    from rich.progress import TaskID
+    from rich.progress import Task, TaskID
 
     from geniex_catalogue.hubs.contract import Progress
 
@@ -20,13 +20,13 @@ PAUSE = 30.0  # seconds of silence after which a line comes anyway
 
 
 @contextmanager
-def shown(total: int | None, output: Output) -> Iterator["Progress | None"]:
-    """Progress of `total` bytes (None: what the files tell); None where the output is quiet."""
-    if output.quiet:
+def shown(total: int | None, output: Output, *, wanted: bool = True) -> Iterator["Progress | None"]:
+    """Progress of `total` bytes (None: what the files tell); None where it is not to be seen."""
+    if output.quiet or not wanted:
         yield None
     elif has_colour(sys.stderr):
         with _bars() as bars:
-            yield BarProgress(bars)
+            yield BarProgress(bars, total)
     else:
         yield LineProgress(total, output.note)
 
@@ -56,24 +56,34 @@ def _bars() -> "Bars":
 
 
 class BarProgress:
-    """A bar a file."""
+    """A bar a file, and one for all of them as soon as there are two."""
 
-    def __init__(self, bars: "Bars") -> None:
+    def __init__(self, bars: "Bars", total: int | None = None) -> None:
         self._bars = bars
+        self._total = total
         self._tasks: dict[str, TaskID] = {}
+        self._sum: TaskID | None = None
 
     def start(self, file: str, total: int | None, present: int) -> None:
         """Show the file's bar, from what is here already."""
         if file in self._tasks:
+            self._count(present - self._task(self._tasks[file]).completed)
             self._bars.reset(self._tasks[file], total=total, completed=present)
-        else:
-            # the text is a file name from a hub, not markup
-            name = file.replace("[", r"\[")
-            self._tasks[file] = self._bars.add_task(name, total=total, completed=present)
+            return
+        # the text is a file name from a hub, not markup
+        name = file.replace("[", r"\[")
+        self._tasks[file] = self._bars.add_task(name, total=total, completed=present)
+        if self._sum is not None:
+            self._count(present)
+        elif len(self._tasks) == 2:
+            done = sum(task.completed for task in self._bars.tasks)
+            self._sum = self._bars.add_task("total", total=self._total, completed=int(done))
 
     def advance(self, file: str, count: int) -> None:
         """Move the file's bar."""
         self._bars.advance(self._tasks[file], count)
+        if self._sum is not None:
+            self._bars.advance(self._sum, count)
 
     def retry(self, file: str, reason: str, wait: float) -> None:
         """Say why it stopped."""
@@ -81,9 +91,16 @@ class BarProgress:
 
     def finish(self, file: str) -> None:
         """Leave the bar full."""
-        task = self._tasks[file]
-        done = next(t.completed for t in self._bars.tasks if t.id == task)
-        self._bars.update(task, total=done, completed=done)
+        done = self._task(self._tasks[file]).completed
+        self._bars.update(self._tasks[file], total=done, completed=done)
+
+    def _count(self, count: float) -> None:
+        """Move the sum by what did not just arrive: it is no speed."""
+        if self._sum is not None:
+            self._task(self._sum).completed += count
+
+    def _task(self, number: "TaskID") -> "Task":
+        return next(task for task in self._bars.tasks if task.id == number)
 
 
 class LineProgress:
@@ -140,7 +157,19 @@ class LineProgress:
         size = self._size()
         of = f" of {size_text(size)}, {self._share()}%" if size else ""
         speed = self._moved / max(self._last - self._begun, 1e-3)
-        self._write(f"{done}{of}, {size_text(round(speed))}/s")
+        left = _left(size - sum(self._done.values()), speed) if size and self._moved else ""
+        self._write(f"{done}{of}, {size_text(round(speed))}/s{left}")
+
+
+def _left(count: int, speed: float) -> str:
+    """How long the rest takes at this speed."""
+    seconds = round(count / speed)
+    if seconds <= 0:
+        return ""
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    clock = f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+    return f", {clock} left"
 
 
 def _retry_text(file: str, reason: str, wait: float) -> str:

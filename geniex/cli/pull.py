@@ -1,20 +1,23 @@
 """`geniex pull`: a model comes onto the disk, from a hub or from a local path."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from geniex.cli import options as shared
-from geniex.cli.output import Output, confirm, is_terminal, waiting_for
+from geniex.cli.fetching import plan_json, plan_text, planned, run
+from geniex.cli.model_json import model_json
+from geniex.cli.output import Output, waiting_for
 from geniex_catalogue.errors import ModelNotFoundError, ModelRefError, UsageError
 from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
     from geniex.config import Settings
     from geniex_catalogue.names import ModelRef
-    from geniex_catalogue.resolver import Use
+    from geniex_catalogue.pull import PullPlan
     from geniex_catalogue.stored import StoredModel
 
 
@@ -54,16 +57,34 @@ def pull(
     in_place: Annotated[
         bool, typer.Option("--in-place", help="With --local-path: leave the files where they are")
     ] = False,
+    precision: Annotated[
+        str | None, typer.Option("--precision", help="As `:PRECISION` in the name")
+    ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option("--file", help="A file of the repository by its name; again for more"),
+    ] = None,
+    with_draft: Annotated[
+        bool, typer.Option("--with-draft", help="Its draft for speculative decoding too")
+    ] = False,
+    no_progress: Annotated[
+        bool, typer.Option("--no-progress", help="No bars and no lines of progress")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be fetched, and fetch nothing")
+    ] = False,
+    as_json: shared.Json = False,
+    yes: shared.Yes = False,
     quiet: shared.Quiet = False,
 ) -> None:
     """Fetch a model onto this disk.
 
-    What an earlier try fetched is used.
+    What an earlier try, or another program on this machine, has fetched is used. Without a
+    precision the best for this machine is taken.
     """
     settings = shared.settings_of(ctx)
-    from geniex_catalogue.entries import catalogue
+    from geniex.model_manager import full_ref
     from geniex_catalogue.names import local_path as local_path_of
-    from geniex_catalogue.names import parse
 
     output = Output(quiet=quiet)
     if local_path is None and local_path_of(model) is not None:
@@ -73,7 +94,7 @@ def pull(
             f"`geniex pull local/NAME --local-path {model}` takes it into the store",
         )
     try:
-        ref = parse(model, catalogue().aliases)
+        ref = full_ref(model, precision)
     except ModelNotFoundError as exc:
         if local_path is None:
             raise
@@ -84,60 +105,48 @@ def pull(
     if local_path is None and (local or link or in_place):
         raise UsageError("`--local-path` is missing", hint="give the path of what to import")
     if local_path is None:
-        stored = fetch(ref, settings, output, revision=revision)
-    elif (hub is not None and not local) or revision is not None:
+        from geniex_catalogue.pull import PullWish
+
+        wish = PullWish(revision=revision, files=tuple(files or ()), with_draft=with_draft)
+        ask = not (yes or quiet or as_json or dry_run)
+        plans = planned(ref, settings, output, wish, ask=ask)
+        if dry_run:
+            _show_plans(plans, output, as_json=as_json)
+            return
+        progress = not no_progress
+        models = [run(plan, settings, output, progress=progress) for plan in plans]
+        _tell(models, "Download success", output, as_json=as_json)
+        return
+    if (hub is not None and not local) or revision or files or with_draft or dry_run:
         raise UsageError(
-            "`--local-path` is a source of its own", hint="leave out `--model-hub` and `--revision`"
+            "`--local-path` is a source of its own",
+            hint="leave out `--model-hub`, `--revision`, `--file`, `--with-draft` and `--dry-run`",
         )
+    stored = _import(ref, local_path, settings, output, link=link, in_place=in_place)
+    _tell([stored], "Import success", output, as_json=as_json)
+
+
+def _tell(models: "list[StoredModel]", success: str, output: Output, *, as_json: bool) -> None:
+    if as_json:
+        output.json(_with_draft([model_json(model) for model in models]))
+    for model in models:
+        output.note(success)
+        output.note(f"Size:      {size_text(model.size)}")
+        output.note(f"Location:  {model.folder}")
+        output.note(f"Precision: {', '.join(model.precisions)}")
+
+
+def _with_draft(values: list[dict[str, Any]]) -> dict[str, Any]:
+    """One JSON object for a model, with that of its draft inside."""
+    first, *rest = values
+    return {**first, "draft": rest[0] if rest else None}
+
+
+def _show_plans(plans: "Sequence[PullPlan]", output: Output, *, as_json: bool) -> None:
+    if as_json:
+        output.json(_with_draft([plan_json(plan) for plan in plans]))
     else:
-        stored = _import(ref, local_path, settings, output, link=link, in_place=in_place)
-    output.note("Download success" if local_path is None else "Import success")
-    output.note(f"Size:      {size_text(stored.size)}")
-    output.note(f"Location:  {stored.folder}")
-    output.note(f"Precision: {', '.join(stored.precisions)}")
-
-
-def fetch(
-    ref: "ModelRef",
-    settings: "Settings",
-    output: Output,
-    *,
-    revision: str | None = None,
-    ask: bool = False,
-    use: "Use | None" = None,
-) -> "StoredModel":
-    """Pull a model with progress; `ask` first, on a terminal. Raises the hub's errors.
-
-    `use` is what it is pulled for: what cannot be used so is refused before its bytes come.
-    """
-    import sys
-
-    from geniex.cli.progress import shown
-    from geniex_catalogue.pull import PullWish, execute, plan_pull
-    from geniex_catalogue.resolver import check_role
-    from geniex_catalogue.store import Store
-    from geniex_runtimes.dispatcher import require_chat
-
-    store = Store(settings.data_dir)
-    with output.status(f"looking for {ref}..."):
-        plan = plan_pull(ref, store, PullWish(revision=revision))
-    if plan.present is not None:
-        output.note(f"{plan.ref} is here already")
-        return plan.present
-    if use is not None and plan.header is not None:
-        check_role(str(plan.ref), plan.header, use)
-        if use == "model":
-            require_chat(str(plan.ref), plan.header)
-    size = size_text(plan.total) if plan.total else "unknown size"
-    if ask and is_terminal(sys.stdin) and is_terminal(sys.stderr):
-        confirm(f"Download {plan.ref} ({size}) from {plan.hub}?", default=True)
-    output.note(f"downloading {plan.ref} ({size}) from {plan.hub}")
-    try:
-        with shown(plan.total, output) as progress:
-            return execute(plan, store, progress, waiting_for(str(plan.ref), output))
-    except KeyboardInterrupt:
-        output.note(f"stopped; what has arrived is kept, `geniex pull {plan.ref}` goes on")
-        raise
+        output.data("\n\n".join(plan_text(plan) for plan in plans))
 
 
 def _import(

@@ -28,7 +28,7 @@ def lines_of(total: int | None, present: int, steps: list[tuple[float, int]]) ->
 def test_at_most_a_line_every_ten_percent() -> None:
     lines = lines_of(1000 * MIB, 0, [(0.1, MIB)] * 1000)
     assert len(lines) == 10
-    assert lines[0] == "100.0 MiB of 1000.0 MiB, 10%, 10.0 MiB/s"
+    assert lines[0] == "100.0 MiB of 1000.0 MiB, 10%, 10.0 MiB/s, 1:30 left"
     assert "100%" in lines[-1]
 
 
@@ -39,7 +39,7 @@ def test_a_line_every_thirty_seconds_where_it_is_slow() -> None:
 
 def test_what_was_here_is_no_speed() -> None:
     lines = lines_of(100 * MIB, 50 * MIB, [(10.0, 10 * MIB)])
-    assert lines == ["60.0 MiB of 100.0 MiB, 60%, 1.0 MiB/s"]
+    assert lines == ["60.0 MiB of 100.0 MiB, 60%, 1.0 MiB/s, 0:40 left"]
 
 
 def test_an_unknown_size_has_no_percent() -> None:
