@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geniex_catalogue.errors import GenerationError
@@ -98,6 +98,7 @@ def test_tokens_come_as_often_as_written_out(
     assert row.tolist() == list(ROW), "the row is the model's"
 
 
+@settings(max_examples=60, deadline=None)
 @given(
     row=st.lists(st.floats(-30, 30, width=32), min_size=1, max_size=40),
     values=st.fixed_dictionaries(
