@@ -4,11 +4,15 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import geniex_catalogue
 from tests.hubserver import HubServer, running
+
+if TYPE_CHECKING:
+    from tests.qairt_bundles import QairtBundles
 
 BUILTIN = Path(geniex_catalogue.__file__).parent / "builtin"
 OWN_VARIABLES = ("GENIEX_", "HF_", "HUGGING_FACE_")
@@ -60,6 +64,16 @@ def toys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("toys")
     make(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def qairt_bundles() -> "QairtBundles":
+    """The tiny bundles of the qairt runtime, where the libraries that compile them are."""
+    from tests.qairt_bundles import SIMULATOR_HERE, QairtBundles
+
+    if not SIMULATOR_HERE:
+        pytest.skip("bundles are compiled and simulated on x86-64 Linux alone")
+    return QairtBundles()
 
 
 @pytest.fixture(autouse=True)
