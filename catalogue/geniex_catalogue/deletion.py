@@ -51,8 +51,14 @@ def held_by(folder: Path) -> int:
                     found = Path(base, name).lstat()
                     seen[found.st_dev, found.st_ino] += 1
                     last = seen[found.st_dev, found.st_ino] == found.st_nlink
-                    total += found.st_size if last and not stat.S_ISLNK(found.st_mode) else 0
+                    total += room_of(found) if last and not stat.S_ISLNK(found.st_mode) else 0
     return total
+
+
+def room_of(found: os.stat_result) -> int:
+    """Bytes that a file takes: of one with holes, only what is in it."""
+    blocks: int | None = getattr(found, "st_blocks", None)
+    return found.st_size if blocks is None else min(found.st_size, blocks * 512)
 
 
 def _unlink(path: Path) -> int:
@@ -62,7 +68,7 @@ def _unlink(path: Path) -> int:
     except FileNotFoundError:
         return 0
     # a hard link's bytes stay where the other name is
-    return found.st_size if found.st_nlink == 1 and not stat.S_ISLNK(found.st_mode) else 0
+    return room_of(found) if found.st_nlink == 1 and not stat.S_ISLNK(found.st_mode) else 0
 
 
 def delete_file(folder: Path, path: Path) -> int:

@@ -29,6 +29,8 @@ MANIFEST = "geniex.json"
 LOCK = ".lock"
 HOLDER = ".lock.pid"
 INFLIGHT = ".inflight"
+# what the name of a file in INFLIGHT ends with until it is whole
+ENDING = ".partial"
 # in INFLIGHT while its files are moved to their place
 JOURNAL = "moving.json"
 MAX_BYTES = 1 << 20

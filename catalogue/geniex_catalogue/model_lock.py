@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,8 +15,23 @@ from geniex_catalogue.regular import read_regular
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-# told once, before waiting, with the holder's process id where it is known
-OnWait: TypeAlias = Callable[[int | None], None]
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a model: a process id, and since when (seconds of the epoch)."""
+
+    pid: int
+    since: float
+
+    def __str__(self) -> str:
+        begun = time.localtime(self.since)
+        today = begun[:3] == time.localtime()[:3]
+        when = time.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M", begun)
+        return f"process {self.pid} (since {when})"
+
+
+# told once, before waiting, with the holder where it is known
+OnWait: TypeAlias = Callable[[Holder | None], None]
 
 _POLL = 0.1
 # how often a folder may vanish under us before we believe that it cannot be
@@ -72,13 +88,14 @@ def _acquire(folder: Path, on_wait: OnWait | None, timeout: float | None) -> "Ba
         time.sleep(_POLL)
 
 
-def holder_of(folder: Path) -> int | None:
-    """The process id that the holder of a model's lock has left; None when it is not known."""
+def holder_of(folder: Path) -> Holder | None:
+    """What the holder of a model's lock has left word of; None when it is not known."""
     try:
         text = read_regular(folder / HOLDER, 20).decode("ascii", errors="replace").strip()
+        since = (folder / HOLDER).stat().st_mtime
     except OSError:
         return None
-    return int(text) if text.isascii() and text.isdigit() else None
+    return Holder(int(text), since) if text.isascii() and text.isdigit() else None
 
 
 def busy(folder: Path) -> StoreBusyError | None:
@@ -111,8 +128,8 @@ def _note_holder(folder: Path) -> None:
         (folder / HOLDER).write_text(f"{os.getpid()}\n", "ascii")
 
 
-def _busy(folder: Path, holder: int | None) -> StoreBusyError:
-    who = f"process {holder}" if holder is not None else "another process"
+def _busy(folder: Path, holder: Holder | None) -> StoreBusyError:
+    who = str(holder) if holder is not None else "another process"
     name = "/".join(folder.parts[-2:])
     return StoreBusyError(
         f"`{name}` is being changed by {who} (a pull, an import or a removal)",

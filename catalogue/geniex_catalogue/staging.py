@@ -1,12 +1,63 @@
 """The unfinished files of a model: what `.inflight` holds, and for which precisions."""
 
+import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from geniex_catalogue import deletion, durable
 from geniex_catalogue.errors import ManifestError
-from geniex_catalogue.manifest import JOURNAL, MANIFEST, FileRecord, read
+from geniex_catalogue.manifest import ENDING, JOURNAL, MANIFEST, FileRecord, read
 from geniex_catalogue.stored import records_of, without
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """What has arrived of a precision: bytes here, of how many (None: not known), and since when.
+
+    `touched` is when the last of it came, in seconds of the epoch.
+    """
+
+    label: str
+    size: int
+    total: int | None
+    touched: float
+
+
+def partials(folder: Path) -> tuple[Partial, ...]:
+    """The unfinished precisions in a staging folder; never an error for what is in it."""
+    try:
+        staged = read(folder / MANIFEST)
+    except (FileNotFoundError, ManifestError):
+        return ()
+    found = []
+    for label in staged.models:
+        records = records_of(staged, label)
+        arrived = [state for record in records if (state := _state_of(folder, record))]
+        size = sum(deletion.room_of(state) for state in arrived)
+        sizes = [record.size for record in records]
+        begun = _mtime(folder / MANIFEST)
+        touched = max((state.st_mtime for state in arrived), default=begun)
+        found.append(Partial(label, size, sum(sizes) if all(sizes) else None, touched))
+    return tuple(found)
+
+
+def _state_of(folder: Path, record: FileRecord) -> os.stat_result | None:
+    """The state of a file that has begun to arrive, or is in its place before its model is."""
+    for ending in ("", ENDING):
+        path = folder.joinpath(*f"{record.name}{ending}".split("/"))
+        try:
+            return path.lstat()
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def _mtime(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def settle(folder: Path) -> None:

@@ -13,7 +13,6 @@ from geniex_catalogue.manifest import (
     INFLIGHT,
     LOCK,
     MANIFEST,
-    FileRecord,
     Manifest,
 )
 from geniex_catalogue.model_lock import OnWait, hold, unwritable
@@ -22,7 +21,6 @@ from geniex_catalogue.precision import require
 from geniex_catalogue.stored import (
     StoredModel,
     inspect,
-    problem,
     without,
 )
 
@@ -164,36 +162,55 @@ class Store:
             return self._remove_precision(model, ref)
 
     def clean(self, on_wait: OnWait | None = None) -> tuple[int, int]:
-        """Remove all models, partial and damaged ones too: how many, and the bytes freed."""
+        """Remove all models, partial and damaged ones too: how many, and the bytes freed.
+
+        Where one cannot be removed, the others are all the same; then its error is raised.
+        """
         count = freed = 0
+        failure: StoreError | None = None
         for model in self.list():
-            with suppress(ModelNotFoundError):
+            try:
                 freed += self.remove(model.ref, on_wait)
                 count += 1
+            except ModelNotFoundError:
+                continue
+            except StoreError as exc:
+                failure = failure or exc
+        if failure is not None:
+            raise failure
         return count, freed
+
+    def discard_partial(self, ref: ModelRef, timeout: float | None = None) -> int:
+        """Delete what has not arrived whole of a model; the bytes freed.
+
+        Raises StoreBusyError where another process holds the model for `timeout` seconds (it may
+        be fetching just that), StoreError.
+        """
+        folder = self._existing(ref)
+        if folder is None or not (folder / INFLIGHT).is_dir():
+            return 0
+        self._refuse_outside(folder)
+        with self.lock(ref, timeout=timeout):
+            try:
+                inflight = folder / INFLIGHT
+                return deletion.delete_tree(inflight) if inflight.exists() else 0
+            except OSError as exc:
+                raise unwritable(folder, exc) from exc
 
     def verify(
         self, ref: ModelRef, progress: Callable[[str, int], None] | None = None
     ) -> tuple[str, ...]:
-        """Read all files of a model and name what is wrong with them, by size and known sha256.
+        """Read all files of a model and name what is wrong with them; see `verification.check`.
 
-        `progress` is told the file and the bytes just read. Raises ModelNotFoundError.
+        Raises ModelNotFoundError.
         """
+        # imported here: only a check needs it, and every command would pay
+        from geniex_catalogue.verification import check
+
         model = self.find(ref)
         if model is None:
             raise ModelNotFoundError(str(ref))
-        if model.manifest is None:
-            return (model.reason or "it is damaged",)
-        found = []
-        for record in model.manifest.files():
-            if not record.downloaded:
-                continue
-            text = problem(model.folder, record)
-            if text is None and record.sha256 is not None:
-                text = _wrong_hash(model.path(record), record, progress)
-            if text is not None:
-                found.append(text)
-        return tuple(found)
+        return tuple(fault.reason for fault in check(model, progress).faults)
 
     def _existing(self, ref: ModelRef) -> Path | None:
         """The model's folder as it is spelled on disk: the same name, else another spelling."""
@@ -289,20 +306,3 @@ def _spelled(folder: Path, name: str, common: Callable[[str], str]) -> list[Path
     """The folders that `name` means, by what spellings have in common: the very name first."""
     same = [found for found in _folders(folder) if common(found.name) == common(name)]
     return sorted(same, key=lambda found: found.name != name)
-
-
-def _wrong_hash(
-    path: Path, record: FileRecord, progress: Callable[[str, int], None] | None
-) -> str | None:
-    """What is wrong with a file's content, by its known sha256."""
-    # imported here: only a check needs it, and every command would pay
-    from geniex_catalogue.hashing import sha256_of
-
-    try:
-        found = sha256_of(path, lambda count: progress(record.name, count) if progress else None)
-    except OSError as exc:
-        return f"`{record.name}` cannot be read: {exc.strerror or exc}"
-    known = (record.sha256 or "").lower()
-    if found == known:
-        return None
-    return f"`{record.name}` has the sha256 {found}, {known} expected"

@@ -5,11 +5,14 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
 from geniex_catalogue.errors import UsageError
+
+if TYPE_CHECKING:
+    from geniex_catalogue.model_lock import Holder, OnWait
 
 _CONTROL = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
 
@@ -177,11 +180,11 @@ def confirm(question: str, *, default: bool = False) -> None:
         raise DeclinedError
 
 
-def waiting_for(name: str, output: Output) -> Callable[[int | None], None]:
+def waiting_for(name: str, output: Output) -> "OnWait":
     """What to say when another process holds a model."""
 
-    def say(holder: int | None) -> None:
-        who = f"process {holder}" if holder is not None else "another process"
+    def say(holder: "Holder | None") -> None:
+        who = str(holder) if holder is not None else "another process"
         output.note(f"waiting for {who}, which holds {name}")
 
     return say

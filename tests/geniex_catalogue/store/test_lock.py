@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from geniex_catalogue.errors import StoreBusyError, StoreError
-from geniex_catalogue.model_lock import holder_of
+from geniex_catalogue.model_lock import Holder, holder_of
 from geniex_catalogue.store import Store
 from tests.geniex_catalogue.store.models import REF, publish
 
@@ -38,12 +38,15 @@ def test_the_lock_keeps_threads_apart_and_tells_who_waits(store: Store) -> None:
     thread = threading.Thread(target=first)
     thread.start()
     inside.wait(5)
-    holders: list[int | None] = []
+    holders: list[Holder | None] = []
     with store.lock(REF, holders.append):
         order.append("second")
     thread.join()
     assert order == ["first", "second"]
-    assert holders == [os.getpid()]
+    (holder,) = holders
+    assert holder is not None and holder.pid == os.getpid()
+    assert 0 <= time.time() - holder.since < 60
+    assert str(holder).startswith(f"process {os.getpid()} (since ")
 
 
 def test_a_busy_model_is_an_error_after_the_timeout(store: Store) -> None:
