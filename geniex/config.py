@@ -16,8 +16,8 @@ A flag wins over a variable, a variable over the file, the file over the default
     parallel   GENIEX_PARALLEL  answers of one model that run side by side
     max_queue  GENIEX_MAX_QUEUE requests that may wait for one model beyond those
 
-Only flags and variables: `--data-dir` / GENIEX_DATADIR, `--log` / GENIEX_LOG, and the server's
-`--api-key` / GENIEX_APIKEY.
+Only flags and variables: `--data-dir` / GENIEX_DATADIR, `--log` / GENIEX_LOG, `--offline` /
+GENIEX_OFFLINE, and the server's `--api-key` / GENIEX_APIKEY.
 """
 
 import json
@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from geniex_catalogue.errors import StoreError, UsageError
+from geniex_catalogue.offline import is_yes
 from geniex_catalogue.regular import read_regular
 
 DEFAULT_MODEL = "geniex/tiny-chat:Q8_0"
@@ -49,6 +50,7 @@ class Settings:
     data_dir: Path
     log: str = "none"
     verbose: bool = False
+    offline: bool = False
     model: str = DEFAULT_MODEL
     runtime: str | None = None
     compute: str | None = None
@@ -302,7 +304,11 @@ def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setti
             f"`{log}` is no log level", hint=f"use `--log` with one of {', '.join(LOG_LEVELS)}"
         )
     return Settings(
-        data_dir=data_dir, log=log.lower(), verbose=bool(flags.get("verbose")), **values
+        data_dir=data_dir,
+        log=log.lower(),
+        verbose=bool(flags.get("verbose")),
+        offline=bool(flags.get("offline")) or is_yes(environ.get("GENIEX_OFFLINE", "")),
+        **values,
     )
 
 

@@ -121,6 +121,14 @@ def _global_flags() -> list[TyperOption]:
             callback=_remember,
         ),
         TyperOption(
+            param_decls=["--offline"],
+            is_flag=True,
+            default=False,
+            help="Use no network: what is not here is an error",
+            expose_value=False,
+            callback=_remember,
+        ),
+        TyperOption(
             param_decls=["--verbose"],
             is_flag=True,
             default=False,
