@@ -136,6 +136,8 @@ def load(
     nctx: int | None = None,
     ngl: int | None = None,
     threads: int | None = None,
+    require: str | None = None,
+    qairt_engine: str | None = None,
     **speculation: Unpack[Speculating],
 ) -> Model:
     """Load a model that is here, by name or path; without one, the configured default.
@@ -146,6 +148,7 @@ def load(
     GenieXError where it does not load.
     """
     flags = {"runtime": runtime, "compute": compute, "nctx": nctx, "ngl": ngl, "threads": threads}
+    flags |= {"require": require, "qairt_engine": qairt_engine}
     settings = read_settings({**flags, "data_dir": _text(data_dir)}, os.environ)
     if name is not None and not isinstance(name, str | Path):
         raise UsageError(f"a model's name is a text, not {type(name).__name__}")

@@ -25,7 +25,7 @@ from geniex.chat.messages import Message
 from geniex.chat.reasoning import Part, ReasoningSplitter, formats_in, open_format
 from geniex.chat_answer import ChatAnswer
 from geniex.config import read_settings
-from geniex.session import OpenModel, open_model
+from geniex.session import OpenModel, find_local_model, open_model
 from geniex.speculation_wish import read_wish
 from geniex_catalogue.errors import UsageError
 from geniex_catalogue.hubs.contract import Progress
@@ -290,13 +290,17 @@ class AutoModelForCausalLM:
         }
         settings = read_settings(flags, os.environ)
         name = _named(str(name_or_path), precision)
-        wanted: list[tuple[str, Use]] = [(name, "model")]
-        wanted += [(wish.draft, "draft")] if wish.draft is not None else []
-        for text, use in wanted:
+
+        def ensure(text: str, use: Use) -> None:
             if not local_files_only and local_path(text) is None:
                 model_manager.ensure_cached(
                     text, use=use, hf_token=hf_token, progress=progress, data_dir=settings.data_dir
                 )
+
+        ensure(name, "model")
+        # a bundle speculates with nothing
+        if wish.draft is not None and find_local_model(name, settings).format == "gguf":
+            ensure(wish.draft, "draft")
         return GenieXLLM(open_model(name, settings, wish=wish))
 
 

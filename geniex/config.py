@@ -10,11 +10,14 @@ A flag wins over a variable, a variable over the file, the file over the default
     ngl        GENIEX_NGL       layers on the device, -1 for all
     threads    GENIEX_THREADS   CPU threads
     chipset    GENIEX_CHIPSET   the Snapdragon chipset, where the probe does not know it
+    require    GENIEX_REQUIRE   npu, gpu or cpu: fail where the model would run elsewhere
     host       GENIEX_HOST      where the server listens and is called, `http://127.0.0.1:18181`
     origins    GENIEX_ORIGINS   web pages that may call the server, with commas; `*` is any
     keepalive  GENIEX_KEEPALIVE seconds that an idle model stays in the server, -1 for ever
     parallel   GENIEX_PARALLEL  answers of one model that run side by side
     max_queue  GENIEX_MAX_QUEUE requests that may wait for one model beyond those
+
+    qairt_engine  GENIEX_QAIRT_ENGINE  genie or ort: what runs a bundle
 
 Only flags and variables: `--data-dir` / GENIEX_DATADIR, `--log` / GENIEX_LOG, `--offline` /
 GENIEX_OFFLINE, and the server's `--api-key` / GENIEX_APIKEY.
@@ -23,19 +26,22 @@ GENIEX_OFFLINE, and the server's `--api-key` / GENIEX_APIKEY.
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from geniex_catalogue.errors import StoreError, UsageError
 from geniex_catalogue.offline import is_yes
 from geniex_catalogue.regular import read_regular
+from geniex_runtimes.contract import SIMULATOR, QairtEngine
+from geniex_runtimes.planning import REQUIRABLE, Required
 
 DEFAULT_MODEL = "geniex/tiny-chat:Q8_0"
 LOG_LEVELS = ("none", "error", "warn", "info", "debug", "trace")
 _MAX_BYTES = 1 << 20
 COMPUTE_UNITS = ("cpu", "gpu", "npu", "hybrid")
+QAIRT_ENGINES: tuple[QairtEngine, ...] = get_args(QairtEngine)
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/,]+", re.IGNORECASE)
 
 
@@ -63,6 +69,8 @@ class Settings:
     keepalive: int = 300
     parallel: int = 4
     max_queue: int = 64
+    require: Required | None = None
+    qairt_engine: QairtEngine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +103,11 @@ def _whole_number(least: int) -> Callable[[str], int]:
 
 
 def parse_compute(text: str) -> str:
-    """A compute unit in lower case, or a comma list of device names without spaces."""
+    """A compute unit in lower case, or device names with commas and no blanks around them."""
     if text.lower() in COMPUTE_UNITS:
         return text.lower()
     names = [name.strip() for name in text.split(",")]
-    if not all(re.fullmatch(r"[A-Za-z0-9_:.]+", name) for name in names):
+    if not all(name == SIMULATOR or re.fullmatch(r"[A-Za-z0-9_:.]+", name) for name in names):
         raise UsageError(
             f"`{text}` is no compute unit",
             hint=f"use one of {', '.join(COMPUTE_UNITS)}, or the names `geniex devices` shows",
@@ -134,6 +142,15 @@ def _parse_runtime(text: str) -> str:
     return text
 
 
+def _one_of(words: Sequence[str], what: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in words:
+            raise UsageError(f"`{text}` is no {what}", hint=f"use one of {', '.join(words)}")
+        return text.lower()
+
+    return parse
+
+
 KEYS: dict[str, Key] = {
     key.name: key
     for key in (
@@ -144,6 +161,12 @@ KEYS: dict[str, Key] = {
         Key("ngl", _whole_number(-1), "layers on the device, -1 for all"),
         Key("threads", _whole_number(1), "CPU threads"),
         Key("chipset", str, "the Snapdragon chipset, where the probe does not know it"),
+        Key(
+            "require",
+            _one_of(REQUIRABLE, "unit to require"),
+            "npu, gpu or cpu: fail where the model would run elsewhere",
+        ),
+        Key("qairt_engine", _one_of(QAIRT_ENGINES, "engine of qairt"), "what runs a bundle"),
         Key("host", _parse_host, "where the server listens and is called"),
         Key("origins", parse_origins, "web pages that may call the server, with commas"),
         Key("keepalive", _whole_number(-1), "seconds that an idle model stays, -1 for ever"),

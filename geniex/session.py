@@ -19,10 +19,17 @@ from geniex.grammar import Marks
 from geniex.preparing import prepare, render, with_prompt_options
 from geniex.speculation import PLAIN, FindDraft, Speculation, decide
 from geniex.speculation_wish import NO_WISH, SpeculationWish
-from geniex_catalogue.errors import ModelNotFoundError, PrecisionNotFoundError, UsageError
+from geniex_catalogue.errors import (
+    ContextLengthError,
+    ModelNotFoundError,
+    NoRuntimeError,
+    PrecisionNotFoundError,
+    UsageError,
+)
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use, resolve
 from geniex_catalogue.store import Store
 from geniex_runtimes import dispatcher, registry
+from geniex_runtimes.bundle_plan import compiled_facts
 from geniex_runtimes.contract import (
     Done,
     Generation,
@@ -55,6 +62,7 @@ __all__ = [
     "look_at_hardware",
     "open_model",
     "plan_model",
+    "plan_on",
     "wish_of",
 ]
 
@@ -104,11 +112,19 @@ class OpenModel:
         prepared = prepare(self.template, self._marks, messages, options)
         flow = prepared.flow()
         asked = with_prompt_options(prepared)
-        generation = self.loaded.generate(_request(prepared.rendered.pieces, asked))
+        generation = self._generate(_request(prepared.rendered.pieces, asked))
         parts = flow.parts(generation)
         return AnswerEvents(
             generation, parts, prepared.notes, lambda: self._count("".join(flow.thoughts))
         )
+
+    def _generate(self, request: GenerationRequest) -> Generation:
+        try:
+            return self.loaded.generate(request)
+        except ContextLengthError as exc:
+            if self.resolved.format == "qairt":
+                exc.hint = "shorten the prompt: the context of a bundle is fixed"
+            raise
 
     def _count(self, text: str) -> int:
         """How many tokens a text has on its own."""
@@ -130,7 +146,7 @@ class OpenModel:
         """
         _check(options)
         pieces = [PromptPiece(prompt, literal)] if isinstance(prompt, str) else prompt
-        generation = self.loaded.generate(_request(pieces, options))
+        generation = self._generate(_request(pieces, options))
         return AnswerEvents(generation, _unsplit(generation), ())
 
     def prompt_tokens(self, messages: Sequence[Message], options: AnswerOptions) -> list[int]:
@@ -206,6 +222,7 @@ def wish_of(settings: Settings) -> Wish:
         compute=settings.compute,
         context_length=settings.nctx,
         gpu_layers=settings.ngl,
+        require=settings.require,
     )
 
 
@@ -226,10 +243,15 @@ def look_at_hardware(settings: Settings) -> HardwareProfile:
 
 
 def plan_model(resolved: ResolvedModel, settings: Settings) -> tuple[HardwareProfile, Plan]:
-    """Look at the machine and choose. Raises NoRuntimeError with every reason."""
+    """Look at the machine and choose. Raises NoRuntimeError with every reason, and BundleError."""
     machine = look_at_hardware(settings)
-    plan = dispatcher.plan(resolved, machine, registry.availability(), wish_of(settings))
-    return machine, plan
+    return machine, plan_on(machine, resolved, wish_of(settings))
+
+
+def plan_on(machine: HardwareProfile, resolved: ResolvedModel, wish: Wish) -> Plan:
+    """Choose for a machine; see `dispatcher.plan`. Raises BundleError for a faulty bundle too."""
+    compiled = compiled_facts(resolved)
+    return dispatcher.plan(resolved, machine, registry.availability(), wish, compiled)
 
 
 def decide_speculation(
@@ -274,9 +296,22 @@ def load_model(
         data_dir=settings.data_dir,
         embedding=embedding,
         keep_heads=keep_heads,
+        qairt_engine=settings.qairt_engine,
     )
     loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)
+    _check_required(loaded, settings)
     return OpenModel(resolved, machine, plan, loaded, speculation)
+
+
+def _check_required(loaded: LoadedModel, settings: Settings) -> None:
+    """Close a model that is not where it was required to be, and raise NoRuntimeError."""
+    info = loaded.info
+    if settings.require is not None and info.compute != settings.require:
+        loaded.close()
+        raise NoRuntimeError(
+            info.name,
+            [f"{info.runtime} loaded it on the {info.compute}, not on the {settings.require}"],
+        )
 
 
 def _threads(asked: int | None, machine: HardwareProfile) -> tuple[int | None, tuple[str, ...]]:

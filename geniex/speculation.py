@@ -83,7 +83,9 @@ def decide(
         text = f"speculative decoding is only supported by {RUNTIME}"
         if wish.options.require:
             raise SpeculativeError(f"{text}, not by runtime {runtime}")
-        return Speculation(warnings=(f"{text}; ignoring for runtime {runtime}",))
+        warning = f"{text}; ignoring for runtime {runtime}"
+        log.warning(warning)
+        return Speculation(warnings=(warning,))
     try:
         made = _chosen(wish, target, store, find) if wish.auto else _asked(wish, target, find)
     except SpeculativeError as exc:

@@ -8,7 +8,7 @@ from geniex.cli.options import Command, Group, Json, data_dir_of, settings_of
 from geniex.cli.output import Output
 from geniex.config import COMPUTE_UNITS, KEYS, ConfigFile, Settings, key_of, parse_compute
 
-KEY_HELP = "\n\n\b\nKeys:\n" + "\n".join(f"  {key.name:<11}{key.help}" for key in KEYS.values())
+KEY_HELP = "\n\n\b\nKeys:\n" + "\n".join(f"  {key.name:<14}{key.help}" for key in KEYS.values())
 
 app = typer.Typer(cls=Group, help=f"Show and change the settings that last.{KEY_HELP}")
 KeyName = Annotated[str, typer.Argument(metavar="KEY", autocompletion=lambda: list(KEYS))]

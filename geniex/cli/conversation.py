@@ -116,7 +116,7 @@ class Conversation:
         if self._live:
             if cut := self._cut(answer):
                 self.output.warn(cut)
-            self.output.note(f"\n{profile.block(answer.profile)}\n")
+            self.output.note(f"\n{profile.block(answer.profile, self.facts.devices)}\n")
 
     def _cut(self, answer: Answer) -> str | None:
         """How an answer that is not whole was cut; None where it is whole, or none was wanted."""
@@ -125,7 +125,9 @@ class Conversation:
             return None
         if answer.profile.stop_reason == "context":
             size = self.facts.context_length
-            what, more = f"the context of {size} tokens is full", "`--nctx` sets it"
+            fixed = self.facts.runtime == "qairt"
+            what = f"the context of {size} tokens is full"
+            more = "a bundle's is fixed" if fixed else "`--nctx` sets it"
         else:
             what, more = f"it has the {budget} tokens of `--max-tokens`", "-1 is no limit"
         if answer.reasoning and not answer.content:

@@ -31,16 +31,18 @@ def doctor(
     runtime: shared.RuntimeName = None,
     nctx: shared.ContextLength = None,
     ngl: shared.GpuLayers = None,
+    require: shared.Require = None,
     as_json: shared.Json = False,
 ) -> None:
     """Show what would run a model here, and why.
 
     What the probes found, the choice with its reasons, the memory it needs and the memory there.
     """
-    settings = shared.settings_of(ctx, compute=compute, runtime=runtime, nctx=nctx, ngl=ngl)
+    settings = shared.settings_of(
+        ctx, compute=compute, runtime=runtime, nctx=nctx, ngl=ngl, require=require
+    )
     from geniex import session
     from geniex.cli.terminal import in_background
-    from geniex_runtimes import dispatcher, registry
 
     output = Output()
     with shared.named_by(model):
@@ -49,8 +51,7 @@ def doctor(
         machine = in_background(lambda: session.look_at_hardware(settings))
     plan, refused = None, None
     try:
-        wish = session.wish_of(settings)
-        plan = dispatcher.plan(resolved, machine, registry.availability(), wish)
+        plan = session.plan_on(machine, resolved, session.wish_of(settings))
     except NoRuntimeError as exc:
         refused = exc
     if as_json:

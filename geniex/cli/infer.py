@@ -43,6 +43,8 @@ def infer(
     runtime: shared.RuntimeName = None,
     nctx: shared.ContextLength = None,
     ngl: shared.GpuLayers = None,
+    require: shared.Require = None,
+    qairt_engine: shared.QairtEngine = None,
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="CPU threads [default: free cores]")
     ] = None,
@@ -70,7 +72,14 @@ def infer(
     a blank line. A model that is not here is pulled first.
     """
     settings = shared.settings_of(
-        ctx, compute=compute, runtime=runtime, nctx=nctx, ngl=ngl, threads=threads
+        ctx,
+        compute=compute,
+        runtime=runtime,
+        nctx=nctx,
+        ngl=ngl,
+        threads=threads,
+        require=require,
+        qairt_engine=qairt_engine,
     )
     output = Output(quiet=quiet)
     from geniex.speculation_wish import read_wish
@@ -115,6 +124,9 @@ def infer(
         resolved = loading.find_or_pull(name, settings, output, yes=yes or as_json, wish=wish)
     find_draft = loading.DraftFinder(settings, output, yes=yes, ask=not as_json)
     opened = loading.load(resolved, settings, output, wish, find_draft, hush=turns is None)
+    runs_on = opened.loaded.info.runtime
+    if qairt_engine is not None and runs_on != "qairt":
+        output.warn(f"`--qairt-engine` does nothing: `{opened.resolved.name}` runs on {runs_on}")
     try:
         conversation = Conversation(opened, output, options, system=system_prompt, live=not as_json)
         facts: dict[str, Any] = {

@@ -90,6 +90,14 @@ Compute = Annotated[
 RuntimeName = Annotated[
     str | None, typer.Option("--runtime", help="llama_cpp or qairt [default: by format]")
 ]
+Require = Annotated[
+    str | None,
+    typer.Option("--require", help="npu, gpu or cpu: fail where the model would run elsewhere"),
+]
+QairtEngine = Annotated[
+    str | None,
+    typer.Option("--qairt-engine", help="What runs a bundle: genie or ort [default: genie]"),
+]
 ContextLength = Annotated[
     int | None, typer.Option("--nctx", min=1, help="Context length in tokens [default: what fits]")
 ]

@@ -1,17 +1,22 @@
 """What an answer took, as a block of lines and as JSON."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from geniex.cli.output import one_line
 from geniex.client.model import ServedAnswer, ServedModel
 from geniex.session import Answer, OpenModel
 from geniex.timings import drafting, timings
-from geniex_runtimes.contract import Profile
+from geniex_runtimes.contract import SIMULATOR, Profile
 
 
-def block(profile: Profile) -> str:
-    """The profile as lines, in seconds, tokens and tokens per second."""
-    lines = [
+def block(profile: Profile, devices: Sequence[str] = ()) -> str:
+    """The profile as lines, in seconds, tokens and tokens per second.
+
+    Of the devices a simulator is named: its speed is not the NPU's.
+    """
+    lines = [f"device:         {SIMULATOR}"] if SIMULATOR in devices else []
+    lines += [
         f"total time:     {profile.total_time:f}s",
         f"ttft:           {profile.ttft:f}s",
         f"prompt time:    {profile.prompt_time:f}s",

@@ -42,6 +42,7 @@ def run(
     compute: shared.Compute = None,
     nctx: shared.ContextLength = None,
     ngl: shared.GpuLayers = None,
+    require: shared.Require = None,
     spec_type: asking.SpecType = None,
     draft_model: asking.DraftModel = None,
     draft_tokens: asking.DraftTokens = None,
@@ -57,7 +58,9 @@ def run(
     Everything is as for `geniex infer`, but the model is loaded and stays in the server, for all
     its clients. The server pulls nothing: what is not there has to be pulled first.
     """
-    settings = shared.settings_of(ctx, host=host, compute=compute, nctx=nctx, ngl=ngl)
+    settings = shared.settings_of(
+        ctx, host=host, compute=compute, nctx=nctx, ngl=ngl, require=require
+    )
     output = Output(quiet=quiet)
     from geniex.client.model import RequestWish, ServedModel
     from geniex.speculation_wish import read_wish
@@ -73,6 +76,7 @@ def run(
         nctx=nctx,
         ngl=ngl,
         compute=None if compute is None else settings.compute,
+        require=None if require is None else settings.require,
         spec_type=spec_type,
         spec_draft_model=draft_model,
         spec_n_max=draft_tokens,

@@ -111,6 +111,8 @@ def serve(
     runtime: shared.RuntimeName = None,
     nctx: shared.ContextLength = None,
     ngl: shared.GpuLayers = None,
+    require: shared.Require = None,
+    qairt_engine: shared.QairtEngine = None,
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="CPU threads [default: free cores]")
     ] = None,
@@ -128,7 +130,7 @@ def serve(
     flags = {
         **{"host": host, "origins": origins, "keepalive": keepalive, "parallel": parallel},
         **{"max_queue": max_queue, "compute": compute, "runtime": runtime, "nctx": nctx},
-        **{"ngl": ngl, "threads": threads},
+        **{"ngl": ngl, "threads": threads, "require": require, "qairt_engine": qairt_engine},
     }
     settings = shared.settings_of(ctx, default_log="warn", **flags)
     address = _address(settings, port, tls=ssl_certfile is not None)

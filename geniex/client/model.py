@@ -33,6 +33,7 @@ class RequestWish:
     nctx: int | None = None
     ngl: int | None = None
     compute: str | None = None
+    require: str | None = None
     spec_type: str | None = None
     spec_draft_model: str | None = None
     spec_n_max: int | None = None

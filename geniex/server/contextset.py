@@ -9,6 +9,7 @@ from geniex.server.footprint import Footprint
 from geniex.server.reading import Asked
 from geniex.server.residents import Purpose, Resident
 from geniex.session import OpenModel
+from geniex.speculation import Speculation
 from geniex_catalogue.errors import GenieXError
 from geniex_runtimes.contract import (
     ComputeUnit,
@@ -17,6 +18,8 @@ from geniex_runtimes.contract import (
 from geniex_runtimes.planning import (
     Plan,
 )
+
+_MOST_ASKED = 256
 
 State: TypeAlias = Literal["loading", "ready", "closing", "failed"]
 
@@ -36,11 +39,23 @@ class Key:
     purpose: Purpose
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one of the wishes that share contexts is told: its plan's notes, and how it speculates.
+
+    Contexts are shared by wishes that come to the same; what was ignored of each differs.
+    """
+
+    notes: tuple[str, ...]
+    speculation: Speculation
+
+
 @dataclass(slots=True, eq=False)
 class ContextSet:
     """One set; all fields belong to the pool's lock, `model` is there when `state` is ready.
 
-    `leases` counts the requests that have it or wait for it. `keep_alive` is seconds, None for
+    `asked` are the wishes that come to it, `told` is for the one it was loaded for. `leases` counts
+    the requests that have it or wait for it. `keep_alive` is seconds, None for
     ever, as the last request said. `retiring` takes no new requests and goes once it is idle.
     """
 
@@ -51,7 +66,8 @@ class ContextSet:
     slots: int
     pinned: bool
     keep_alive: float | None
-    asked: set[Asked] = field(default_factory=set)
+    told: Told
+    asked: dict[Asked, Told] = field(default_factory=dict)
     state: State = "loading"
     model: OpenModel | None = None
     error: GenieXError | None = None
@@ -78,6 +94,11 @@ class ContextSet:
         if self.retiring:
             return self.idle_since
         return None if self.keep_alive is None else self.idle_since + self.keep_alive
+
+    def remember(self, asked: Asked, told: Told) -> None:
+        """Another wish that comes to these contexts; too many are asked anew each time."""
+        if len(self.asked) < _MOST_ASKED:
+            self.asked[asked] = told
 
     def ready(self, model: OpenModel) -> None:
         """It is loaded."""

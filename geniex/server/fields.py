@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -70,6 +70,9 @@ class RequestFields(BaseModel):
     compute: str | None = Field(
         None, description="cpu, gpu, npu, hybrid, or device names with commas."
     )
+    require: Literal["npu", "gpu", "cpu"] | None = Field(
+        None, description="Fail where the model would run elsewhere."
+    )
     keep_alive: float | None = Field(
         None, le=1e9, description="Seconds that the model stays once idle; negative: for ever."
     )
@@ -81,6 +84,7 @@ class RequestFields(BaseModel):
             nctx=self.nctx or None,
             ngl=self.ngl,
             compute=_compute(self.compute),
+            require=self.require,
             speculation=self.speculation(state),
             purpose=purpose,
         )
@@ -98,6 +102,8 @@ class RequestFields(BaseModel):
             return about(error, self.said)
         if self.compute and isinstance(error, UsageError) and error.message.startswith(_NO_UNIT):
             return about(error, "compute")
+        if self.require and isinstance(error, NoRuntimeError) and "--require" in str(error.hint):
+            return about(error, "require")
         # with a hint, it would have run without this wish
         if self.compute and isinstance(error, NoRuntimeError) and error.hint is not None:
             return about(error, "compute")

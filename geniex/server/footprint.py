@@ -7,7 +7,7 @@ contexts that share them.
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from geniex.server.finder import Identity, identity_of
 from geniex_catalogue.resolver import ResolvedModel
@@ -19,6 +19,9 @@ from geniex_runtimes.contract import (
 from geniex_runtimes.planning import (
     Plan,
 )
+
+if TYPE_CHECKING:
+    import psutil
 
 MACHINE = "machine"  # the place of what is not on a card with memory of its own
 
@@ -57,6 +60,9 @@ def footprint(
 ) -> Footprint:
     """What `slots` contexts of a model as planned take, with a draft beside each."""
     place = _place(plan, devices)
+    if model.format == "qairt":
+        # a bundle is in a process of its own, which shares nothing
+        return Footprint(place, {}, plan.needed_memory)
     share = _share(model, plan) if place != MACHINE else 1.0
     weights: dict[WeightsKey, int] = {}
     contexts = 0
@@ -156,10 +162,20 @@ class Budget:
 
 
 def _own_bytes() -> int:
-    """Bytes of this process that are no mapped files."""
+    """Bytes of this process and its workers that are no mapped files."""
     import psutil
 
-    found = psutil.Process().memory_info()
+    me = psutil.Process()
+    return sum(_bytes_of(process) for process in (me, *me.children(recursive=True)))
+
+
+def _bytes_of(process: "psutil.Process") -> int:
+    import psutil
+
+    try:
+        found = process.memory_info()
+    except psutil.Error:
+        return 0  # it has just ended
     if sys.platform == "win32":
         return int(found.private)
     return int(found.rss - getattr(found, "shared", 0))

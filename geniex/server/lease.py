@@ -1,12 +1,15 @@
 """A request's hold on a loaded model."""
 
+import copy
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
-from geniex.server.contextset import ContextSet
+from geniex.server.contextset import ContextSet, Told
 from geniex.session import OpenModel
+from geniex_catalogue.resolver import ResolvedModel
 
 
 class Unset:
@@ -53,3 +56,24 @@ class Lease:
         at: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def named_as(resolved: ResolvedModel, model: OpenModel) -> OpenModel:
+    """A model by the name that it was asked by, which need not be the one it was loaded by."""
+    if model.resolved == resolved:
+        return model
+    same = copy.copy(model)
+    same.resolved = resolved
+    return same
+
+
+def told_as(model: OpenModel, loaded: Told, mine: Told) -> OpenModel:
+    """A model with what the wish that leases it is told, in place of what it was `loaded` with."""
+    if mine == loaded:
+        return model
+    same = copy.copy(model)
+    # what the load itself had to say is for all
+    since = tuple(note for note in model.plan.notes if note not in loaded.notes)
+    same.plan = replace(model.plan, notes=(*mine.notes, *since))
+    same.speculation = mine.speculation
+    return same

@@ -35,16 +35,14 @@ class Opener(Protocol):
         ...
 
 
-def open_case(
-    opener: Opener, case: Case, slots: int, progress: Callable[[float], bool]
-) -> OpenModel:
+def open_case(opener: Opener, case: Case, progress: Callable[[float], bool]) -> OpenModel:
     """The model of a case. `progress` gives it up by False. Raises GenieXError."""
     return opener(
         case.reading.resolved,
         case.reading.settings,
         planned=(case.machine, case.plan),
         speculation=case.speculation,
-        slots=slots,
+        slots=case.slots,
         embedding=case.reading.purpose == "embedding",
         # a later request may speculate with them, on the same weights
         keep_heads=True,

@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass, replace
 
-from geniex.server.contextset import Key
+from geniex.server.contextset import Key, Told
 from geniex.server.finder import Finder, identity_of
 from geniex.server.footprint import Footprint, fitted, footprint
 from geniex.server.reading import Reading
 from geniex.server.room import Room
-from geniex.session import decide_speculation, wish_of
+from geniex.session import decide_speculation, plan_on, wish_of
 from geniex.speculation import RUNTIME, SIMPLE, Speculation
 from geniex_catalogue.errors import DraftNotFoundError, GGUFError, SpeculativeError
 from geniex_catalogue.resolver import ResolvedModel
-from geniex_runtimes import dispatcher, registry
 from geniex_runtimes.contract import (
     HardwareProfile,
 )
@@ -29,6 +28,12 @@ class Case:
     plan: Plan
     speculation: Speculation
     footprint: Footprint
+    slots: int
+
+    @property
+    def told(self) -> Told:
+        """What who asked for this is told."""
+        return Told(self.plan.notes, self.speculation)
 
     @property
     def key(self) -> Key:
@@ -49,19 +54,20 @@ class Case:
 def settle(reading: Reading, room: Room, slots: int, finder: Finder) -> Case:
     """Choose runtime, devices, context and speculation for a wish.
 
-    Raises NoRuntimeError, UsageError, DraftNotFoundError, and SpeculativeError for a draft that
-    does not fit the model.
+    Raises NoRuntimeError, UsageError, BundleError, DraftNotFoundError, and SpeculativeError for a
+    draft that does not fit the model.
     """
     resolved, settings = reading.resolved, reading.settings
     wish = replace(wish_of(settings), embedding=reading.purpose == "embedding")
-    plan = dispatcher.plan(resolved, room.cleared(), registry.availability(), wish)
+    plan = plan_on(room.cleared(), resolved, wish)
     speculation = _speculation(reading, plan, finder)
     draft, devices = speculation.draft, room.machine.devices
-    if settings.nctx is None:
+    slots = min(slots, plan.slots or slots)
+    if settings.nctx is None and plan.slots is None:
         place = footprint(resolved, plan, slots, devices=devices).place
         plan = fitted(resolved, plan, slots, room.at(place), room.weights, draft, devices)
     size = footprint(resolved, plan, slots, draft, devices)
-    return Case(reading, room.machine, plan, speculation, size)
+    return Case(reading, room.machine, plan, speculation, size, slots)
 
 
 def _speculation(reading: Reading, plan: Plan, finder: Finder) -> Speculation:

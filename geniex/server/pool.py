@@ -5,7 +5,6 @@ contexts of their own beside it, on the same weights. Each load has its own thre
 else waits for it; one lock guards the books and is never held while a model loads or closes.
 """
 
-import copy
 import logging
 import math
 import threading
@@ -15,10 +14,10 @@ from collections.abc import Sequence
 from geniex.config import Settings
 from geniex.server import eviction
 from geniex.server import footprint as memory
-from geniex.server.contextset import ContextSet, Key
+from geniex.server.contextset import ContextSet, Key, Told
 from geniex.server.finder import Finder, identity_of
 from geniex.server.footprint import Budget
-from geniex.server.lease import UNSET, KeepAlive, Lease, Unset
+from geniex.server.lease import UNSET, KeepAlive, Lease, Unset, named_as, told_as
 from geniex.server.opening import Opener, open_case
 from geniex.server.planning import Case, settle
 from geniex.server.reading import Asked, Reading, read
@@ -31,7 +30,6 @@ from geniex_catalogue.errors import (
     LoadError,
     ServerBusyError,
 )
-from geniex_catalogue.resolver import ResolvedModel
 
 __all__ = ["UNSET", "Lease", "ModelWish", "Pool", "PoolOptions", "Purpose", "Resident", "Unset"]
 
@@ -77,7 +75,10 @@ class Pool:
         with self._changed:
             self._check_open()
             found = self._join(reading.asked)
-        return self._wait(found or self._begin(reading), reading, gone)
+            told = found.asked[reading.asked] if found is not None else None
+        if found is None or told is None:
+            found, told = self._begin(reading)
+        return self._wait(found, reading, told, gone)
 
     def residents(self) -> list[Resident]:
         """What is in memory or on its way there, by name."""
@@ -149,24 +150,27 @@ class Pool:
         least, most = _RETRY
         return min(max(least, self._typical * waiting / self._options.slots), most)
 
-    def _begin(self, reading: Reading) -> ContextSet:
+    def _begin(self, reading: Reading) -> tuple[ContextSet, Told]:
         """Settle what is to be loaded, and start the load unless it has been meanwhile."""
         case, pinned = self._settle(reading), self._is_pinned(reading)
+        for note in case.plan.notes:
+            log.warning("%s: %s", reading.resolved.name, note)
         with self._changed:
             self._check_open()
             if found := self._join(reading.asked) or self._join(case.key):
-                found.asked.add(reading.asked)
-                return found
+                found.remember(reading.asked, case.told)
+                return found, case.told
             victims = self._make_room(case)
             new = ContextSet(
                 key=case.key,
                 name=reading.resolved.name,
                 plan=case.plan,
                 footprint=case.footprint,
-                slots=self._options.slots,
+                slots=case.slots,
                 pinned=pinned,
                 keep_alive=self._keep_alive(UNSET),
-                asked={reading.asked},
+                told=case.told,
+                asked={reading.asked: case.told},
                 leases=1,
             )
             thread = threading.Thread(
@@ -175,9 +179,11 @@ class Pool:
             thread.start()
             self._sets.append(new)
             self._loaders.add(thread)
-        return new
+        return new, case.told
 
-    def _wait(self, contexts: ContextSet, reading: Reading, gone: threading.Event | None) -> Lease:
+    def _wait(
+        self, contexts: ContextSet, reading: Reading, told: Told, gone: threading.Event | None
+    ) -> Lease:
         """Wait for a load. Gives the lease up where it fails or nobody wants it any more."""
 
         def left() -> bool:
@@ -188,7 +194,8 @@ class Pool:
                 self._changed.wait(None if gone is None else _LOOK)
             model = contexts.model
             if contexts.state == "ready" and model is not None and not left():
-                return Lease(contexts, _as(reading.resolved, model), self._give_back)
+                mine = told_as(named_as(reading.resolved, model), contexts.told, told)
+                return Lease(contexts, mine, self._give_back)
             contexts.leases -= 1
             contexts.idle_since = time.monotonic()
             self._changed.notify_all()
@@ -292,7 +299,7 @@ class Pool:
 
         while True:
             try:
-                return open_case(self._open, case, new.slots, progress)
+                return open_case(self._open, case, progress)
             except GenieXError as exc:
                 with self._changed:
                     # somebody came after the last one had left: it is wanted again
@@ -371,12 +378,3 @@ class Pool:
             return None
         # no lock can be waited for as long as a client may say
         return min(max(0.0, min(ends) - time.monotonic()), _LONGEST_SLEEP)
-
-
-def _as(resolved: ResolvedModel, model: OpenModel) -> OpenModel:
-    """A model by the name that it was asked by, which need not be the one it was loaded by."""
-    if model.resolved == resolved:
-        return model
-    same = copy.copy(model)
-    same.resolved = resolved
-    return same

@@ -18,6 +18,7 @@ class Asked:
     nctx: int | None
     ngl: int
     compute: str | None
+    require: str | None
     speculation: SpeculationWish
     purpose: Purpose
 
@@ -41,6 +42,7 @@ class Reading:
             self.settings.nctx,
             self.settings.ngl,
             self.settings.compute,
+            self.settings.require,
             replace(self.speculation, draft=None),
             self.purpose,
         )
@@ -50,12 +52,15 @@ def read(wish: ModelWish, settings: Settings, finder: Finder) -> Reading:
     """Find what a wish names. Raises as the finder, and UsageError."""
     resolved = finder.model(settings.model if wish.name is None else wish.name)
     wanted = wish.speculation if wish.speculation.wanted else NO_WISH
-    draft = finder.draft(wanted.draft) if wanted.draft is not None else None
+    # a bundle speculates with nothing: its draft is not looked for
+    names_draft = wanted.draft is not None and resolved.format == "gguf"
+    draft = finder.draft(wanted.draft) if names_draft and wanted.draft is not None else None
     own = replace(
         settings,
         nctx=settings.nctx if wish.nctx is None else wish.nctx,
         ngl=settings.ngl if wish.ngl is None else wish.ngl,
         compute=settings.compute if wish.compute is None else parse_compute(wish.compute),
+        require=settings.require if wish.require is None else wish.require,
     )
     return Reading(resolved, draft, own, wanted, wish.purpose or _made_for(resolved))
 

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 from geniex.speculation_wish import NO_WISH, SpeculationWish
 from geniex_runtimes.contract import ComputeUnit
+from geniex_runtimes.planning import Required
 
 # a request answers in text, or gives vectors: the contexts for them differ
 Purpose: TypeAlias = Literal["text", "embedding"]
@@ -21,6 +22,7 @@ class ModelWish:
     nctx: int | None = None
     ngl: int | None = None
     compute: str | None = None
+    require: Required | None = None
     speculation: SpeculationWish = NO_WISH
     purpose: Purpose | None = "text"
 

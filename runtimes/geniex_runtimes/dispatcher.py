@@ -4,7 +4,8 @@ The order of preference is npu, gpu, cpu. Left to choose, geniex passes over a u
   - that has no device, or too little memory for the model;
   - the npu, for a precision its kernels do not know (Q4_0 is what it runs best);
   - the npu and gpu of a QCS6490 (the RB3 Gen 2), whose CPU is faster.
-A unit that was asked for is used or refused, never replaced.
+A unit that was asked for is used or refused, never replaced. A compiled bundle has a plan of its
+own (`bundle_plan`).
 """
 
 import math
@@ -16,6 +17,7 @@ from geniex_catalogue.gguf import GGUFHeader
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_catalogue.sizes import size_text
 from geniex_runtimes import compute, memory
+from geniex_runtimes.bundle_plan import plan_bundle
 from geniex_runtimes.contract import (
     Availability,
     ComputeUnit,
@@ -23,6 +25,7 @@ from geniex_runtimes.contract import (
     HardwareProfile,
 )
 from geniex_runtimes.planning import (
+    Compiled,
     Plan,
     Wish,
 )
@@ -41,6 +44,7 @@ _NOT_FOR_CHAT = {
     "vocabulary": "it holds a vocabulary and no weights",
     "unknown": "its metadata names no architecture",
 }
+_NO_VECTORS = "it is a compiled bundle of a text model, which gives no vectors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +72,31 @@ def plan(
     hardware: HardwareProfile,
     availability: Mapping[str, Availability],
     wish: Wish,
+    compiled: Compiled | None = None,
 ) -> Plan:
     """Choose the runtime, compute unit, devices and context length for a model.
 
-    Raises NoRuntimeError, with every reason, when nothing fits or a choice cannot be met, and
-    UsageError for a runtime or compute unit that does not exist or a context of no tokens.
+    `compiled` is what is settled in a bundle. Raises NoRuntimeError, with every reason, when
+    nothing fits or a choice cannot be met, and UsageError for a runtime or compute unit that does
+    not exist or a context of no tokens.
     """
     if wish.context_length is not None and wish.context_length < 1:
         raise UsageError(f"a context of {wish.context_length} tokens is not possible")
     if model.header is not None:
         (require_embedding if wish.embedding else require_chat)(model.name, model.header)
+    elif wish.embedding and model.format == "qairt":
+        raise NoRuntimeError(model.name, [_NO_VECTORS])
     runtimes, refusals = _runtimes(model, availability, wish)
     if not runtimes:
-        raise NoRuntimeError(model.name, refusals)
+        raise NoRuntimeError(model.name, refusals, hint=_what_to_do(model, availability, wish))
+    if compiled is not None:
+        return plan_bundle(model, hardware, runtimes[0], wish, compiled)
     devices = [device for device in hardware.devices if device.runtime in runtimes]
     choice = compute.choice(wish.compute, devices)
     if choice.free and wish.gpu_layers == 0:
         choice = compute.Choice(("cpu",))
+    if wish.require is not None:
+        choice = _required(model, choice, wish)
     if choice.devices:
         runtimes = [choice.devices[0].runtime]
     case = _Case(model, hardware, wish, choice)
@@ -104,8 +116,33 @@ def plan(
                 continue
             return _explained(case, found, refusals, passed_over)
     if not choice.free:
-        would_do = would_do or "leave `--compute` out, and geniex chooses what fits"
+        flag = f"--require {wish.require}" if wish.require else "--compute"
+        would_do = would_do or f"leave `{flag}` out, and geniex chooses what fits"
     raise NoRuntimeError(model.name, refusals, hint=would_do)
+
+
+def _required(model: ResolvedModel, choice: compute.Choice, wish: Wish) -> compute.Choice:
+    """The choice among what is required. Raises NoRuntimeError where something else was asked."""
+    if choice.free:
+        return compute.Choice(tuple(unit for unit in choice.units if unit == wish.require))
+    if choice.units != (wish.require,):
+        asked = f"`--compute {wish.compute}`" if wish.compute else f"`--ngl {wish.gpu_layers}`"
+        raise NoRuntimeError(
+            model.name,
+            [f"{asked} runs elsewhere than on the {wish.require}, which `--require` asks for"],
+            hint="leave `--compute` or `--require` out",
+        )
+    return choice
+
+
+def _what_to_do(
+    model: ResolvedModel, availability: Mapping[str, Availability], wish: Wish
+) -> str | None:
+    """What would make a runtime fit: install it, or ask for no other one."""
+    fitting = {n: s for n, s in availability.items() if model.format in s.formats}
+    if wish.runtime is not None and wish.runtime not in fitting:
+        return f"leave `--runtime {wish.runtime}` out" if fitting else None
+    return next((state.hint for state in fitting.values() if state.hint), None)
 
 
 def require_chat(name: str, header: GGUFHeader) -> None:
@@ -134,15 +171,8 @@ def with_draft(plan: Plan, model: ResolvedModel, draft: ResolvedModel, wish: Wis
     if length != plan.context_length:
         reasons = (*reasons, f"with the draft, {length} tokens are what fits the free memory")
     if needed > free > 0 and plan.needed_memory <= free:
-        notes = (*notes, _tight(needed, free, " with the draft"))
+        notes = (*notes, memory.tight(needed, free, " with the draft"))
     return replace(plan, context_length=length, needed_memory=needed, reasons=reasons, notes=notes)
-
-
-def _tight(needed: int, free: int, what: str = "") -> str:
-    return (
-        f"about {size_text(needed)} are needed{what} and {size_text(free)} are free: "
-        "this may be very slow"
-    )
 
 
 def _runtimes(
@@ -183,6 +213,8 @@ def _candidate(case: _Case, runtime: str, unit: ComputeUnit, devices: Sequence[D
         behind = compute.enough(behind, round(least.total * share))
     if case.choice.free:
         _prefer(case, unit, behind, round(least.total * share))
+    if case.wish.require is not None:
+        _whole(case, unit, behind, share)
     total, free = _memory(case.hardware, unit, behind)
     context = _context(case, free)
     need = memory.need(case.model, context)
@@ -196,6 +228,16 @@ def _candidate(case: _Case, runtime: str, unit: ComputeUnit, devices: Sequence[D
         needed_memory=need.total,
         available_memory=free,
     )
+
+
+def _whole(case: _Case, unit: ComputeUnit, devices: Sequence[Device], share: float) -> None:
+    """Refuse a unit that is required where it would not do all of the work. Raises _Refused."""
+    if unit == "cpu":
+        return
+    if share < 1.0:
+        raise _Refused(f"`--ngl {case.wish.gpu_layers}` leaves a part of the model on the CPU")
+    if devices[0].name.startswith("HTP") and not _htp_runs(case.model.precision):
+        raise _Refused(f"it has no kernels for {case.model.precision}: the CPU would do much of it")
 
 
 def _nothing_there(unit: ComputeUnit, runtime: str, hardware: HardwareProfile) -> str:
@@ -315,7 +357,7 @@ def _explained(
     if case.wish.context_length and trained is not None and found.context_length > trained:
         notes.append(f"the model was trained for {trained} tokens: beyond them answers get worse")
     if found.needed_memory > found.available_memory > 0:
-        notes.append(_tight(found.needed_memory, found.available_memory))
+        notes.append(memory.tight(found.needed_memory, found.available_memory))
     if any(name.startswith("HTP") for name in found.devices) and not _htp_runs(
         case.model.precision
     ):

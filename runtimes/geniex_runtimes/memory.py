@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from geniex_catalogue.resolver import ResolvedModel
+from geniex_catalogue.sizes import size_text
 
 # tokens: enough for a chat with reasoning; longer costs memory that nobody asked for
 DEFAULT_CONTEXT = 8192
@@ -87,3 +88,11 @@ def largest_context(model: ResolvedModel, memory: int) -> int:
         else:
             high = middle - 1
     return low * 256
+
+
+def tight(needed: int, free: int, what: str = "") -> str:
+    """The note about a model that needs more bytes than are free."""
+    return (
+        f"about {size_text(needed)} are needed{what} and {size_text(free)} are free: "
+        "this may be very slow"
+    )

@@ -58,7 +58,7 @@ def availability_of(name: str) -> Availability:
         found = runtime.availability()
         return replace(found, formats=found.formats or runtime.formats)
     except (UsageError, RuntimeNotInstalledError) as exc:
-        return Availability(False, reason=exc.message)
+        return Availability(False, reason=exc.message, hint=exc.hint)
     except Exception as exc:
         # somebody else's runtime: its mistake must not stop the ones that work
         return Availability(False, reason=f"runtime `{name}` is broken: {exc}")
