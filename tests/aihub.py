@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -64,7 +65,7 @@ def platform() -> bytes:
 def model(name: str, ident: str = "", url: str = "", **fields: Any) -> dict[str, Any]:
     """An entry of the index; `fields` are others of it."""
     return {
-        "id": ident or name.lower().replace("-", "_").replace(".", "_"),
+        "id": ident or re.sub(r"\W", "_", name.lower()),
         "display_name": name,
         "domain": "MODEL_DOMAIN_GENERATIVE_AI",
         "manifest_urls": {"info": "https://example.com/info.json", "release_assets": url},

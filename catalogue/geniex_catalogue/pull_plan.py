@@ -13,18 +13,25 @@ from geniex_catalogue.errors import (
     StoreError,
     UsageError,
 )
-from geniex_catalogue.fileset import ModelFile, Variant
+from geniex_catalogue.fileset import ModelFile
 from geniex_catalogue.gguf import GGUFHeader
 from geniex_catalogue.hubs import hfcache
-from geniex_catalogue.hubs.choice import Choice, Pick, check_name
+from geniex_catalogue.hubs.choice import Pick
 from geniex_catalogue.hubs.contract import Delivery, Hub, Listing, Machine
-from geniex_catalogue.hubs.deliveries import delivery_for, fetches, is_here, manifest_of
+from geniex_catalogue.hubs.deliveries import (
+    delivers,
+    delivery_for,
+    fetches,
+    is_here,
+    manifest_of,
+)
 from geniex_catalogue.hubs.huggingface import HuggingFace
 from geniex_catalogue.hubs.part import ENDING
 from geniex_catalogue.hubs.transfer import Fetch
-from geniex_catalogue.manifest import INFLIGHT, FileRecord, Manifest
+from geniex_catalogue.manifest import INFLIGHT, Manifest
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.offline import require_network
+from geniex_catalogue.pull_choice import Asked, Chosen, with_label
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel, problem
 
@@ -39,7 +46,8 @@ class PullWish:
     `revision` is a branch, tag or commit (None: the newest, unless the model is here). `files` are
     named files of the repository: in the place of a precision, or beside the one that the name
     has. `with_draft` takes the draft that goes with the model. `pick` chooses where nothing is
-    named and there are several precisions. `machine` is for hubs that compile for one.
+    named and there are several precisions. `machine` is for hubs that compile for one. `fresh`
+    looks at the hub also for what is here; the files in `again` are fetched although they are.
     """
 
     revision: str | None = None
@@ -48,6 +56,8 @@ class PullWish:
     token: str | None = None
     offline: bool = False
     machine: Machine | None = None
+    fresh: bool = False
+    again: frozenset[str] = frozenset()
     pick: Pick | None = field(default=None, compare=False)
 
 
@@ -62,7 +72,8 @@ class PullPlan:
     already; then there is nothing to fetch. `manifest` is what will be published, `fetches` the
     files of it that are not here; `reused` says where some of those are on this machine, by name.
     `free` is bytes of room at `target`. `header` is the first file's, as the hub has it.
-    `delivery` is there where the hub has chosen by itself.
+    `delivery` is there where the hub has chosen by itself. `again` are files that are fetched
+    although they are here.
     """
 
     ref: ModelRef
@@ -76,6 +87,7 @@ class PullPlan:
     manifest: Manifest | None = field(default=None, repr=False)
     reused: Mapping[str, Path] = field(default_factory=dict, hash=False)
     delivery: Delivery | None = field(default=None, repr=False)
+    again: frozenset[str] = frozenset()
 
     @property
     def total(self) -> int | None:
@@ -127,13 +139,13 @@ def plan_pull(ref: ModelRef, store: Store, wish: PullWish = NO_WISH) -> PullPlan
     GGUFError for a file that is none, UsageError, and the errors of `FileSet.choose`.
     """
     here = store.find(ref)
-    if here is not None and wish.revision is None and (label := _label_here(here, ref, wish)):
+    known = wish.revision is None and not wish.fresh
+    if here is not None and known and (label := _label_here(here, ref, wish)):
         return _nothing_to_do(ref, label, here)
     _refuse_local(ref)
     require_network(f"`{ref}` is not here" if here is None else f"`{ref}`", wish.offline)
-    delivery = delivery_for(ref, store, wish.machine or Machine(), wish.revision)
-    if delivery is not None:
-        plan = _delivered(ref, delivery, store, here, wish)
+    if delivers(ref):
+        plan = _delivered(ref, store, here, wish)
     else:
         hub = HuggingFace(wish.token)
         plan = _planned(ref, hub, hub.list(ref, wish.revision), store, here, wish)
@@ -186,7 +198,8 @@ def _planned(
     here: StoredModel | None,
     wish: PullWish,
 ) -> PullPlan:
-    chosen = _Chosen(ref, hub, listing, wish)
+    asked = Asked(wish.files, wish.with_draft, wish.pick)
+    chosen = Chosen(ref, hub, listing, asked)
     if here is None and not chosen.models:
         raise UsageError(
             f"`{wish.files[0]}` is no model: it goes beside one",
@@ -194,7 +207,8 @@ def _planned(
         )
     target = store.folder(ref)
     manifest = chosen.manifest()
-    whole = {name for name in chosen.files if here is not None and _is_same(here, manifest, name)}
+    same = {name for name in chosen.files if here is not None and _is_same(here, manifest, name)}
+    whole = same - wish.again
     jobs = tuple(
         _job(hub, listing, file, name, target)
         for name, file in chosen.files.items()
@@ -210,123 +224,32 @@ def _planned(
         header=chosen.header,
         manifest=manifest.mapped(lambda r: replace(r, downloaded=r.name in whole)),
         reused=hfcache.find_all(listing.repo, jobs),
+        again=wish.again,
     )
 
 
-def _delivered(
-    ref: ModelRef, delivery: Delivery, store: Store, here: StoredModel | None, wish: PullWish
-) -> PullPlan:
+def _delivered(ref: ModelRef, store: Store, here: StoredModel | None, wish: PullWish) -> PullPlan:
     """The plan for what a hub has chosen by itself."""
     if wish.files or wish.with_draft:
         raise UsageError(
             f"`{ref.name}` comes as it is from its hub: it has no files or drafts to choose",
             hint="leave out `--file` and `--with-draft`",
         )
+    delivery = delivery_for(ref, store, wish.machine or Machine(), wish.revision)
     target = store.folder(ref)
     whole = here is not None and is_here(delivery, here)
+    jobs = fetches(delivery, target)
     return PullPlan(
-        _with_label(ref, delivery.label),
+        with_label(ref, delivery.label),
         delivery.hub,
         target,
         free_at(target),
         delivery.revision,
-        () if whole else fetches(delivery, target),
+        tuple(job for job in jobs if not whole or job.name in wish.again),
         manifest=manifest_of(delivery, ref),
         delivery=delivery,
+        again=wish.again,
     )
-
-
-class _Chosen:
-    """The files that a wish means, each for what it is."""
-
-    def __init__(self, ref: ModelRef, hub: Hub, listing: Listing, wish: PullWish) -> None:
-        self._hub, self._listing, self._wish = hub, listing, wish
-        self._choice = Choice(hub, listing)
-        self.models: dict[str, Variant] = {}
-        self.drafts: list[Variant] = []
-        self.projector: Variant | None = None
-        self.ref = ref
-        self.header: GGUFHeader | None = None
-        if ref.selector is not None or not wish.files:
-            wanted = ref.precision or _usual(ref)
-            self._add_model(*self._choice.model(ref.name, wanted, ref.file, wish.pick))
-        for file in wish.files:
-            self._add_file(*self._choice.model(ref.name, None, file))
-        if wish.with_draft and catalogue().draft_for(ref) is None:
-            self._add_draft()
-
-    def _add_model(self, label: str, variant: Variant) -> None:
-        if not self.models:
-            self.ref = _with_label(self.ref, label)
-            self.header = variant.files[0].header
-        self.models[label] = variant
-
-    def _add_file(self, label: str, variant: Variant) -> None:
-        if variant.role == "projector":
-            if self.projector is not None:
-                raise UsageError("a model has one projector", hint="name one of them")
-            self.projector = variant
-        elif variant.role == "draft" and self.models:
-            self.drafts.append(variant)
-        else:
-            self._add_model(label, variant)
-
-    def _add_draft(self) -> None:
-        """The draft that the model's own repository has. Raises UsageError where it has none."""
-        if self.header is not None and self.header.has_heads:
-            return
-        label = next(iter(self.models), precision.DEFAULT)
-        draft = self._choice.draft(label)
-        if draft is None:
-            raise UsageError(
-                f"no draft of `{self.ref}` is known",
-                hint="leave out `--with-draft`; `--draft-model` of `geniex infer` names any draft",
-            )
-        if draft not in self.drafts:
-            self.drafts.append(draft)
-
-    @property
-    def files(self) -> dict[str, ModelFile]:
-        """All chosen files by the name they are stored under, what is to be loaded first."""
-        companions = [*self.drafts, *([self.projector] if self.projector else [])]
-        chosen = [file for v in (*self.models.values(), *companions) for file in v.files]
-        for file in chosen:
-            check_name(self._listing, file)
-        return {names.storable(file.name): file for file in chosen}
-
-    def manifest(self) -> Manifest:
-        """The manifest of the chosen files, none of them here yet."""
-        models, extras = {}, []
-        for label, variant in self.models.items():
-            first, *rest = (self._record(file, label) for file in variant.files)
-            models[label] = first
-            extras += rest
-        extras += [self._record(file) for draft in self.drafts for file in draft.files]
-        projector = self._record(self.projector.files[0]) if self.projector else None
-        return Manifest(self.ref.name, "gguf", models, tuple(extras), projector=projector)
-
-    def _record(self, file: ModelFile, label: str | None = None) -> FileRecord:
-        return FileRecord(
-            names.storable(file.name),
-            file.size or 0,
-            downloaded=False,
-            sha256=file.sha256,
-            revision=self._listing.revision,
-            source=self._hub.name,
-            precision=label,
-        )
-
-
-def _usual(ref: ModelRef) -> str | None:
-    """The precision that the catalogue names for a model, where the user names nothing."""
-    entry = catalogue().entry(ref) if ref.selector is None else None
-    return entry.precision if entry is not None else None
-
-
-def _with_label(ref: ModelRef, label: str) -> ModelRef:
-    if label.lower().endswith(".gguf"):
-        return replace(ref, precision=None, file=label)
-    return ref.with_precision(label)
 
 
 def _label_here(model: StoredModel, ref: ModelRef, wish: PullWish) -> str | None:
@@ -356,13 +279,14 @@ def _is_same(model: StoredModel, manifest: Manifest, name: str) -> bool:
         return False
     listed = next((record for record in manifest.files() if record.name == name), None)
     here = next((record for record in model.manifest.files() if record.name == name), None)
-    if listed is None or here is None or not here.downloaded or listed.sha256 is None:
+    if listed is None or here is None or not here.downloaded or here.place is not None:
         return False
-    return here.sha256 == listed.sha256 and problem(model.folder, here) is None
+    same = listed.sha256 is not None and here.sha256 == listed.sha256
+    return same and problem(model.folder, here) is None
 
 
 def _nothing_to_do(ref: ModelRef, label: str, here: StoredModel) -> PullPlan:
-    found = _with_label(ref, label)
+    found = with_label(ref, label)
     return PullPlan(found, None, here.folder, free_at(here.folder), present=here)
 
 

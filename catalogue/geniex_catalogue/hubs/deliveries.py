@@ -16,16 +16,19 @@ from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
 
 
+def delivers(ref: ModelRef) -> bool:
+    """Whether the hub of a name chooses the files by itself."""
+    return ref.org == names.AI_HUB_ORG
+
+
 def delivery_for(
     ref: ModelRef, store: Store, machine: Machine, revision: str | None = None
-) -> Delivery | None:
-    """What the hub of a name offers, where that hub chooses by itself; None for all others.
+) -> Delivery:
+    """What the hub of a name has for a machine, where that hub chooses by itself.
 
     Raises a HubError, TransferError, PrecisionNotFoundError, and ModelFileError.
     """
-    if ref.org == names.AI_HUB_ORG:
-        return AIHub(store.root).deliver(ref, machine, revision)
-    return None
+    return AIHub(store.root).deliver(ref, machine, revision)
 
 
 def fetches(delivery: Delivery, folder: Path) -> tuple[Fetch, ...]:
