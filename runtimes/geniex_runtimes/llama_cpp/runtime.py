@@ -30,10 +30,10 @@ from geniex_runtimes.contract import (
     PromptPiece,
     SpeculativeOptions,
 )
+from geniex_runtimes.emitter import Emitter
 from geniex_runtimes.llama_cpp import company, devices, library, trial
 from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
-from geniex_runtimes.llama_cpp.emitter import Emitter
 from geniex_runtimes.llama_cpp.engine import Engine
 from geniex_runtimes.llama_cpp.loaded import Loaded
 from geniex_runtimes.llama_cpp.sampling import Sampler, filled, model_defaults, row_of_logits

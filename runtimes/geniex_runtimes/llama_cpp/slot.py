@@ -14,7 +14,7 @@ from geniex_runtimes.contract import (
     SpeculativeOptions,
     TokenLogprob,
 )
-from geniex_runtimes.llama_cpp.emitter import Emitter
+from geniex_runtimes.emitter import Emitter
 from geniex_runtimes.llama_cpp.sampling import Sampler
 
 # a shared beginning this long is worth taking another conversation's slot for

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geniex_runtimes.contract import TokenLogprob
-from geniex_runtimes.llama_cpp.emitter import Emitter
+from geniex_runtimes.emitter import Emitter
 
 
 def run(pieces: list[bytes], stop: tuple[str, ...] = ()) -> tuple[list[str], bool]:
