@@ -66,4 +66,8 @@ def _plain(model: Section, wanted: set[int | None]) -> dict[int, str]:
     vocabulary = model.values.get("vocab")
     if not wanted or not isinstance(vocabulary, Mapping):
         return {}
-    return {token: text for text, token in vocabulary.items() if token in wanted}
+    return {
+        token: text
+        for text, token in vocabulary.items()
+        if isinstance(token, int) and token in wanted
+    }
