@@ -82,7 +82,8 @@ def inspect(binaries: Sequence[Path], libraries: Path) -> tuple[BinaryFacts | No
 
 
 def _ask(binaries: Sequence[Path], library: Path) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", _MODULE, str(library), *map(str, binaries)]
+    # -P: a file in the current folder is no module of ours
+    command = [sys.executable, "-P", "-m", _MODULE, str(library), *map(str, binaries)]
     try:
         done = subprocess.run(
             command,

@@ -98,3 +98,13 @@ def content(file: str, data: bytes) -> Change:
 def gone(file: str) -> Change:
     """Take a file away."""
     return lambda folder: (folder / file).unlink()
+
+
+def as_folder(file: str) -> Change:
+    """Put a folder in the place of a file."""
+
+    def change(folder: Path) -> None:
+        (folder / file).unlink()
+        (folder / file).mkdir()
+
+    return change

@@ -10,7 +10,14 @@ from geniex_catalogue.errors import BundleError
 from geniex_runtimes.contract import SamplingOptions
 from geniex_runtimes.qairt.bundle import read_bundle
 from geniex_runtimes.qairt.bundle_json import MAX_JSON
-from tests.geniex_runtimes.qairt.plain_bundle import Change, content, gone, put, write
+from tests.geniex_runtimes.qairt.plain_bundle import (
+    Change,
+    as_folder,
+    content,
+    gone,
+    put,
+    write,
+)
 from tests.qairt_bundles import QairtBundles
 
 GENIE, META, EXT, TOKENIZER = "genie_config.json", "metadata.json", "htp.json", "tokenizer.json"
@@ -164,7 +171,7 @@ DAMAGE = {
     "shard of half a character": (put(GENIE, BINS, ["\ud800.bin"]), GENIE, "names '\\ud800.bin'"),
     "shard with an endless name": (put(GENIE, BINS, ["x" * 5000]), GENIE, "no file name inside"),
     "shard is a folder": (
-        lambda folder: [(folder / "a.bin").unlink(), (folder / "a.bin").mkdir()],
+        as_folder("a.bin"),
         GENIE,
         "names 'a.bin', which is no regular file",
     ),
@@ -295,5 +302,6 @@ def test_the_project_s_own_bundle(qairt_bundles: QairtBundles) -> None:
         "prompt_ar16_cl64_2_of_2",
         "token_ar1_cl64_2_of_2",
     ]
-    assert (bundle.bos_token, bundle.end_tokens) == ("<|bos|>", {"<|eos|>", "<|im_end|>"})
+    assert bundle.bos_token == "<|bos|>"
+    assert bundle.end_tokens == {"<|eos|>", "<|im_end|>"}
     assert bundle.chat_template is not None
