@@ -39,7 +39,7 @@ _BUDGET, _LEAST_BUDGET = 0.024, 0.005
 # seconds a step that following the target takes even while nothing is drafted
 _FOLLOWING = 6e-6
 # a step so quick that even this shows: the drafter had better not follow while it rests
-_QUICK_STEP = 1e-3
+QUICK_STEP = 1e-3
 _MOST_CREDIT, _MOST_DEBT = 2.0, 4.0
 # trials at the start of the first answer until one is accepted, and of every other answer
 _OPENING, _LATER_OPENING = 4, 1
@@ -101,13 +101,13 @@ class Controller:
         self._off = 0.0  # how far it was from what was expected
         self._switch = 0.0  # seconds that a step takes more for having other rows than the last
         self._opening = _OPENING
-        self._plain = costs.targets(1, 0)[0]
+        self._plain = costs.plain
         self._budget = max(_LEAST_BUDGET, _BUDGET - _FOLLOWING / self._plain)
 
     @property
     def quick(self) -> bool:
         """Whether plain steps are so quick that a resting drafter had better not follow them."""
-        return self._adapt and self._plain < _QUICK_STEP
+        return self._adapt and self._plain < QUICK_STEP
 
     def begin(
         self, slot: int, *, most: int | None = None, least: int = 0, adapt: bool | None = None

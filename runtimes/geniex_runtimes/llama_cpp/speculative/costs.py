@@ -11,6 +11,8 @@ _SHAPE_WEIGHT = 1 / 32
 _SHAPE_MOST = 1 / 10
 # what lies further off than this is a hiccup of the machine, or it will show again
 _CLIP = 0.5
+# a longer draft must be able to gain this much, since not all of it will be accepted
+_LONGER = 1.05
 
 
 class Costs:
@@ -31,6 +33,23 @@ class Costs:
         self._speed = 1.0
         self._steps = 0
         self._seen = [0] * len(self._rows)
+
+    @property
+    def plain(self) -> float:
+        """Seconds of a plain step."""
+        return self._rows[1] * self._speed
+
+    def useful(self, most: int) -> int:
+        """The longest draft up to `most` that pays more, all of it accepted, than shorter ones do.
+
+        At least 1 where `most` is.
+        """
+        best, best_speed = min(1, most), 0.0
+        for n in range(1, most + 1):
+            speed = (1 + n) / (self._rows[1 + n] + self._draft[n])
+            if speed > best_speed * _LONGER:
+                best, best_speed = n, speed
+        return best
 
     def targets(self, rows: int, most: int) -> list[float]:
         """Seconds of a target decode of `rows` rows, and of up to `most` more of them.

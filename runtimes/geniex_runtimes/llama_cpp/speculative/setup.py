@@ -12,7 +12,7 @@ from geniex_runtimes.llama_cpp.context import Context, ContextOptions
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.shelf import SHELF
 from geniex_runtimes.llama_cpp.speculative import pair
-from geniex_runtimes.llama_cpp.speculative.controller import Controller
+from geniex_runtimes.llama_cpp.speculative.controller import QUICK_STEP, Controller
 from geniex_runtimes.llama_cpp.speculative.drafter import Drafter
 from geniex_runtimes.llama_cpp.speculative.exactness import exact_rows
 from geniex_runtimes.llama_cpp.speculative.measure import measure
@@ -152,6 +152,30 @@ class Speculation:
         options: ContextOptions,
     ) -> None:
         n_max = self.wanted.options.n_max
+        drafter, context = self._contexts(library, weights, load, options, n_max)
+        if options.on_cpu:
+            n_max = self._exact_length(library, weights.vocab.size, n_max)
+        token = max(weights.vocab.bos, 0)
+        costs = measure(library, self.context, drafter, n_max, token)
+        if self.wanted.options.adapt and not weights.rolls_back and costs.plain < QUICK_STEP:
+            # every state to cut back to is copied at each step, which shows where steps are short
+            useful = costs.useful(n_max)
+            if useful < n_max:
+                self.close()
+                n_max = useful
+                drafter, context = self._contexts(library, weights, load, options, n_max)
+                costs = measure(library, self.context, drafter, n_max, token)
+        self.speculator = Speculator(drafter, Controller(costs, n_max), context)
+
+    def _contexts(
+        self,
+        library: Library,
+        weights: Weights,
+        load: LoadOptions,
+        options: ContextOptions,
+        n_max: int,
+    ) -> tuple[Drafter, Context | None]:
+        """Make the target's context for drafts of `n_max` tokens, the drafter and its context."""
         rollback = 0 if weights.rolls_back else n_max
         self.context = Context(
             library, weights, replace(options, outputs=1 + n_max, rollback=rollback)
@@ -175,13 +199,8 @@ class Speculation:
                 library, weights, draft_weights, options, self.wanted.mode
             )
             drafters.append(model)
-        drafter = drafters[0] if len(drafters) == 1 else DrafterSequence(drafters)
-        self._drafter = drafter
-        if options.on_cpu:
-            n_max = self._exact_length(library, weights.vocab.size, n_max)
-        token = max(weights.vocab.bos, 0)
-        costs = measure(library, self.context, drafter, n_max, token)
-        self.speculator = Speculator(drafter, Controller(costs, n_max), context)
+        self._drafter = drafters[0] if len(drafters) == 1 else DrafterSequence(drafters)
+        return self._drafter, context
 
     def _exact_length(self, library: Library, vocab_size: int, n_max: int) -> int:
         """The longest draft, up to `n_max`, that is verified with plain decoding's numbers.

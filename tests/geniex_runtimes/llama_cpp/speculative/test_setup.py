@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from geniex_catalogue.errors import SpeculativeError
 from geniex_runtimes.contract import SPEC_FALLBACK, LoadOptions, SpeculativeOptions
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
 from geniex_runtimes.llama_cpp.speculative import setup
+from geniex_runtimes.llama_cpp.speculative.costs import Costs
+from geniex_runtimes.llama_cpp.speculative.measure import measure
 from tests.geniex_runtimes.llama_cpp.answers import answer, resolved, turn
 
 OWL = turn("Tell me about the owl.")
@@ -158,3 +161,42 @@ def test_a_small_model_that_ends_the_process_is_tried_in_a_child(
     )
     assert done.returncode == 0 and "owl" in done.stdout
     assert SPEC_FALLBACK in done.stderr and "the draft cannot be used" in done.stderr
+
+
+@pytest.mark.parametrize("toy", ["q35-mix", "mimo-mix"])
+def test_what_a_draft_costs_is_measured_with_drafts_that_work(
+    toys: Path, toy: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Costs] = []
+
+    def watched(*arguments: Any) -> Costs:
+        seen.append(measure(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(setup, "measure", watched)
+    with load_with(toys / f"{toy}.gguf", None, "draft-mtp"):
+        assert "cut short" not in caplog.text
+    one, _, three = seen[0].drafts(3)[1:]
+    assert three > 1.5 * one  # a decode for each token
+
+
+@pytest.mark.parametrize(
+    ("rows", "most"),
+    [
+        pytest.param([1e-4, 1.6e-4, 2.4e-4, 3.2e-4], 1, id="longer-drafts-cannot-pay"),
+        pytest.param([1e-4, 1.1e-4, 1.2e-4, 1.3e-4], 3, id="they-can"),
+        pytest.param([1e-2, 1.6e-2, 2.4e-2, 3.2e-2], 3, id="slow-steps"),
+    ],
+)
+def test_a_state_is_kept_for_drafts_that_could_pay_only(
+    toys: Path, monkeypatch: pytest.MonkeyPatch, rows: list[float], most: int
+) -> None:
+    monkeypatch.setattr(
+        setup, "measure", lambda *given: Costs(rows[: given[3] + 1], [1e-5] * given[3])
+    )
+    with load_with(toys / "q35-mix.gguf", None, "draft-mtp", adapt=True) as model:
+        told = SpeculativeOptions(("draft-mtp",), n_max=3, adapt=False)
+        drafted = answer(model, [5, 9, 11], speculative=told).done.profile
+        plain = answer(model, [5, 9, 11], speculative=PLAIN)
+        assert len(drafted.accepted_at) == most
+        assert answer(model, [5, 9, 11]).text == plain.text

@@ -112,3 +112,19 @@ def test_lengths_change_only_for_a_reason() -> None:
     lengths = run(MACHINES["like a GPU"], always(1.0)).lengths[200:]
     changes = sum(one != other for one, other in pairwise(lengths))
     assert changes < len(lengths) / 20
+
+
+@pytest.mark.parametrize(
+    ("rows", "draft", "useful"),
+    [
+        pytest.param([1.0, 1.1, 1.2, 1.3], [0.1, 0.2, 0.3], 3, id="cheap-rows"),
+        pytest.param([1.0, 1.6, 2.4, 3.2], [0.3, 0.6, 0.9], 1, id="dear-rows"),
+        pytest.param([1.0, 1.1, 1.2, 4.0], [0.1, 0.1, 0.1], 2, id="a-dear-last-row"),
+        pytest.param([1.0, 9.0, 9.0, 9.0], [9.0, 9.0, 9.0], 3, id="the-best-of-bad"),
+    ],
+)
+def test_a_longer_draft_is_useful_where_it_could_pay_more(
+    rows: list[float], draft: list[float], useful: int
+) -> None:
+    assert Costs(rows, draft).useful(3) == useful
+    assert Costs(rows, draft).useful(1) == 1
