@@ -81,15 +81,21 @@ class Batch:
         self.rows = end
         return first
 
-    def want_logits(self, row: int) -> None:
-        """Ask for logits of one row."""
-        self._logits_at[row] = 1
+    def want_logits(self, row: int, wanted: bool = True) -> None:
+        """Ask for logits of one row, or for none."""
+        self._logits_at[row] = wanted
 
     def set_state(self, row: int, address: int) -> None:
         """Copy a row's hidden state from an address."""
         if self._state_bytes:
             place = self._hidden_address + row * self._state_bytes
             ctypes.memmove(place, address, self._state_bytes)
+
+    def set_states(self, first: int, address: int, count: int) -> None:
+        """Copy the hidden states of `count` rows from an address."""
+        if self._state_bytes:
+            place = self._hidden_address + first * self._state_bytes
+            ctypes.memmove(place, address, count * self._state_bytes)
 
     def finish(self) -> object:
         """The native struct with the row count set, ready for one decode."""

@@ -31,7 +31,6 @@ log = logging.getLogger("geniex.llama_cpp.draft")
 Mode: TypeAlias = Literal["shared", "own", "chained", "simple"]
 Floats: TypeAlias = npt.NDArray[np.float32]
 
-_NO_LOGITS: Floats = np.zeros((0, 0), np.float32)
 _MERGED = 16  # rows per slot that are caught up in the first decode of a draft, not before it
 _CONFIDENCE_OVER = 10  # llama.cpp compares p_min with the share among so many likeliest tokens
 
@@ -56,7 +55,7 @@ class _Track:
 
     def _grow(self, buffer: Floats) -> None:
         self._buffer = buffer
-        self._address = buffer.ctypes.data
+        self.address = buffer.ctypes.data
 
     @property
     def hidden(self) -> Floats:
@@ -76,7 +75,7 @@ class _Track:
         if not self._bytes:
             return
         # the state before a token is that of the token before it
-        place, count = self._address + first * self._bytes, len(new)
+        place, count = self.address + first * self._bytes, len(new)
         if new and not known:
             ctypes.memmove(place, self.pending_address, self._bytes)
             place, count = place + self._bytes, count - 1
@@ -130,10 +129,6 @@ class ModelDrafter:
         self._width = weights.hidden_size if mode != "simple" else 0
         self._batch = Batch(library, BATCH_ROWS, self._width)
         self._tracks = [_Track(self._width) for _ in range(target.options.slots)]
-        slots = target.options.slots
-        # the states that a chain of heads has come to, by ask and head
-        self._states: Floats = np.zeros((slots, self._heads, self._width), np.float32)
-        self._states_address = self._states.ctypes.data
         self._paused = False
         if self._width:
             library.set_nextn(target.handle, True, False)
@@ -232,7 +227,7 @@ class ModelDrafter:
         live: list[tuple[int, int]] = []
         for index, ask in enumerate(asks):
             track = self._tracks[ask.slot]
-            self._add_missed(ask.slot)
+            self._add_missed(track, ask.slot)
             track.advance(len(track.tokens))
             row = batch.add(ask.slot, len(ask.tokens), (ask.last,), all_logits=True)
             batch.set_state(row, track.pending_address)
@@ -269,32 +264,32 @@ class ModelDrafter:
     def _draft_chained(self, asks: Sequence[Ask], drafts: list[list[int]]) -> None:
         """Head i reads the last token and the i tokens drafted so far, and gives the next.
 
-        Every head first gets the rows that are left to catch up, in the same decode.
+        Every head first gets the rows that are left to catch up, in the same decode. A head's batch
+        is that of the head before with the token that this one proposed.
         """
         batch, context, library = self._batch, self._context, self._library
-        states = self._states
+        batch.clear()
+        live: list[tuple[int, int]] = []
         for index, ask in enumerate(asks):
-            states[index, 0] = self._tracks[ask.slot].pending
-        live = list(range(len(asks)))
+            track = self._tracks[ask.slot]
+            self._add_missed(track, ask.slot)
+            row = batch.add(ask.slot, len(ask.tokens), (ask.last,), all_logits=True)
+            batch.set_state(row, track.pending_address)
+            live.append((index, row))
         for head in range(self._heads):
-            live = [index for index in live if head < asks[index].n_max]
-            batch.clear()
-            ends = []
-            for index, ask in enumerate(asks):
-                if head:
+            if head:
+                for ask in asks:
                     context.keep(ask.slot, self._tracks[ask.slot].held)
-                self._add_missed(ask.slot)
-                if index in live:
-                    tokens = [ask.last, *drafts[index]]
-                    row = batch.add(ask.slot, len(ask.tokens), tokens, all_logits=False)
-                    batch.hidden[row : row + len(tokens)] = states[index, : len(tokens)]
-                    ends.append(batch.rows - 1)
-                    batch.want_logits(ends[-1])
-            if not batch.rows:
-                break
+            if not live:
+                batch.clear()
+                for ask in asks:
+                    self._add_missed(self._tracks[ask.slot], ask.slot)
+                if not batch.rows:
+                    break
             library.set_nextn_head(context.handle, head)
             context.decode(batch)
-            live = self._take_chained(asks, drafts, live, ends, head)
+            if live:
+                live = self._take_chained(asks, drafts, live, head + 1 < self._heads)
         library.set_nextn_head(context.handle, 0)
         for ask in asks:
             track = self._tracks[ask.slot]
@@ -305,31 +300,33 @@ class ModelDrafter:
         self,
         asks: Sequence[Ask],
         drafts: list[list[int]],
-        live: Sequence[int],
-        ends: Sequence[int],
-        head: int,
-    ) -> list[int]:
-        """Take a head's proposals; return the asks that go on."""
-        going_on: list[int] = []
-        logits = self._context.logits() if ends else _NO_LOGITS
-        for rank, (index, row) in enumerate(zip(live, ends, strict=True)):
-            token = _best(logits[rank], asks[index].p_min)
+        live: Sequence[tuple[int, int]],
+        more: bool,
+    ) -> list[tuple[int, int]]:
+        """Take a head's proposals, and add them to the batch for the next; return who goes on."""
+        batch = self._batch
+        going_on: list[tuple[int, int]] = []
+        logits = self._context.logits()
+        for rank, (index, row) in enumerate(live):
+            ask, draft = asks[index], drafts[index]
+            batch.want_logits(row, False)
+            token = _best(logits[rank], ask.p_min)
             if token is None:
                 continue
-            drafts[index].append(token)
-            if head + 1 < min(self._heads, asks[index].n_max):
-                place = (index * self._heads + head + 1) * self._width * 4
-                source = self._own_state(row)
-                ctypes.memmove(self._states_address + place, source, self._width * 4)
-                going_on.append(index)
+            draft.append(token)
+            if more and len(draft) < ask.n_max:
+                position = len(ask.tokens) + len(draft)
+                new = batch.add(ask.slot, position, (token,), all_logits=True)
+                batch.set_state(new, self._own_state(row))
+                going_on.append((index, new))
         return going_on
 
-    def _add_missed(self, slot: int) -> None:
+    def _add_missed(self, track: _Track, slot: int) -> None:
         """Put the rows that a slot's draft has to catch up into the batch."""
-        track, batch = self._tracks[slot], self._batch
+        batch = self._batch
         if count := len(track.tokens):
             row = batch.add(slot, track.held, track.tokens, all_logits=False)
-            batch.hidden[row : row + count] = track.hidden
+            batch.set_states(row, track.address, count)
 
     def _catch_up(self, asks: Sequence[Ask], leave: int) -> None:
         """Give the draft cells for tokens it has not seen, but for a rest of up to `leave`."""
