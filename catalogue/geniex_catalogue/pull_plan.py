@@ -27,6 +27,7 @@ from geniex_catalogue.hubs.deliveries import (
 )
 from geniex_catalogue.hubs.huggingface import HuggingFace
 from geniex_catalogue.hubs.part import ENDING
+from geniex_catalogue.hubs.part import arrived as bytes_here
 from geniex_catalogue.hubs.transfer import Fetch
 from geniex_catalogue.manifest import INFLIGHT, Manifest
 from geniex_catalogue.names import ModelRef
@@ -174,10 +175,7 @@ def require_room(plans: Iterable[PullPlan]) -> None:
 
 def arrived(job: Fetch) -> int:
     """Bytes of a file that are here already, from an earlier try."""
-    try:
-        length = job.part.stat().st_size
-    except OSError:
-        return 0
+    length = bytes_here(job.part)
     return length if job.size is None else min(length, job.size)
 
 

@@ -1,122 +1,297 @@
-"""The part of a file that has arrived: bytes on disk, and beside them what they belong to."""
+"""The part of a file that has arrived: bytes on disk, in any order, and a ledger of them beside."""
 
 import errno
-import hashlib
-import json
 import os
 import shutil
-from collections.abc import Callable
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Self
 
 from geniex_catalogue.errors import DiskSpaceError, GenieXError, StoreError
-from geniex_catalogue.regular import read_regular
+from geniex_catalogue.hubs.ledger import Block, Ledger, Version
+from geniex_catalogue.hubs.worker import Abandon
 
 # what is added to a file's name: for its part, and for what is known of the part
 ENDING = ".partial"
 FACTS_ENDING = f"{ENDING}.json"
-_BLOCK = 1 << 20
-_MAX_FACTS = 1 << 16
 FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+# the longest run of bytes with one CRC
+BLOCK = 4 << 20
+# a block is noted again once it has grown by so much
+_NOTED = 64 << 10
+_PIECE = 1 << 20
+
+
+class StaleError(Exception):
+    """Raised inside for bytes of a version that was dropped meanwhile; no user meets it."""
 
 
 class Part:
-    """A file that grows at its end, and the hash of what it holds.
+    """A file that fills up, several writers at once.
 
-    `position` is how many bytes are here. `etag` is the version that they are of, as the server
-    named it; a small JSON file beside keeps it, with the sha256 and the size that the hub states.
+    `blocks` are the runs of bytes that are here, by their first byte; none lies over another.
+    `etag` is the version that they are of, as the server named it. `epoch` counts how often all
+    bytes were dropped. `touched` is the lowest byte that was dropped since it was last set to None.
+    Guard what is read of several attributes with `lock`.
     """
 
-    def __init__(self, path: Path, *, sha256: str | None, size: int | None) -> None:
+    def __init__(
+        self, path: Path, *, sha256: str | None, size: int | None, abandon: Abandon | None = None
+    ) -> None:
         self.path = path
         self.sha256 = sha256
         self.size = size
-        self.position = 0
         self.etag: str | None = None
-        self._hash = hashlib.sha256()
+        self.blocks: dict[int, Block] = {}
+        self.epoch = 0
+        self.touched: int | None = None
+        self.fresh = 0
+        self.lock = threading.Condition()
+        self._abandon = abandon or Abandon()
+        self._ledger = Ledger(facts_path(path))
+        self._reading = threading.Lock()
+        self._writing = 0
+        self._closed = False
+
+    @property
+    def arrived(self) -> int:
+        """How many bytes are here."""
+        with self.lock:
+            return sum(block.length for block in self.blocks.values())
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether anything could tell the rest of this file from the rest of another."""
+        return self.etag is not None or self.sha256 is not None
 
     def __enter__(self) -> Self:
         """Open or make the file; bytes of another version are dropped. Raises StoreError."""
-        try:
+        with self._told():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # unbuffered: nothing may be written any more once the caller has left
             self._file = self.path.open("r+b" if self.path.exists() else "x+b", buffering=0)
+            self._reader = self.path.open("rb", buffering=0)
             length = self._file.seek(0, os.SEEK_END)
-            if length and (not self._belongs() or length > (self.size or length)):
-                self._file.truncate(0)
-                length = 0
-        except OSError as exc:
-            raise self._failure(exc) from exc
-        self.position = length
+            version, blocks = self._ledger.read(length)
+            if version is None or not self._belongs(version, blocks):
+                self._ledger.clear()
+                if length:
+                    self._file.truncate(0)
+                version, blocks = Version(None, self.sha256, self.size), []
+            self.etag = version.etag
+            self.blocks = {block.first: block for block in blocks}
+            self._ledger.rewrite(self._version, blocks)
+        self._abandon.at_leaving(self._leave)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
+    ) -> None:
+        with self.lock:
+            self._closed = True
+            self._file.close()
+            self._reader.close()
 
-    def _belongs(self) -> bool:
-        """Whether the bytes here are of the file that the hub states; reads the etag."""
+    def _leave(self) -> None:
+        """Note what has arrived, as the last thing; a disk that refuses it now is not asked."""
+        # a thread that hangs in a write of its own is not waited for
+        held = self.lock.acquire(timeout=0.5)
         try:
-            facts = json.loads(read_regular(facts_path(self.path), _MAX_FACTS))
-            etag, sha256, size = facts["etag"], facts["sha256"], facts["size"]
-        except (OSError, ValueError, LookupError, TypeError):
+            if held:
+                self.note(all_of_it=True)
+        except GenieXError:
+            return
+        finally:
+            self._closed = True
+            if held:
+                self.lock.release()
+
+    @property
+    def _version(self) -> Version:
+        return Version(self.etag, self.sha256, self.size)
+
+    def _belongs(self, version: Version, blocks: list[Block]) -> bool:
+        """Whether the bytes here are of the file that the hub states."""
+        if self.size is not None and blocks and blocks[-1].end > self.size:
             return False
-        self.etag = etag if isinstance(etag, str) else None
-        if self.sha256 is not None and sha256 is not None:
-            return bool(sha256 == self.sha256)
-        return self.etag is not None and self.size in (None, size)
+        if self.sha256 is not None and version.sha256 is not None:
+            return version.sha256 == self.sha256
+        return isinstance(version.etag, str) and self.size in (None, version.size)
 
-    def rehash(self, turn: Callable[[], None]) -> None:
-        """Read the bytes that are here into the hash; `turn` is called between blocks."""
-        try:
-            self._file.seek(0)
-            left = self.position
-            while left > 0 and (block := self._file.read(min(left, _BLOCK))):
-                self._hash.update(block)
-                left -= len(block)
-                turn()
-        except OSError as exc:
-            raise self._failure(exc) from exc
+    def missing(self) -> list[tuple[int, int | None]]:
+        """The gaps: first byte and the byte after the last, None where the end is not known."""
+        gaps: list[tuple[int, int | None]] = []
+        with self.lock:
+            position = 0
+            for first in sorted(self.blocks):
+                if first > position:
+                    gaps.append((position, first))
+                position = self.blocks[first].end
+            if self.size is None or position < self.size:
+                gaps.append((position, self.size))
+        return gaps
 
     def begin(self, etag: str | None) -> None:
         """Drop the bytes that are here and note the version of those that come."""
-        facts = {"etag": etag, "sha256": self.sha256, "size": self.size}
-        try:
-            if self.position:
+        with self._abandon.unless_left(), self.lock, self._told():
+            self.epoch += 1
+            self.lock.wait_for(lambda: not self._writing)
+            # in this order: whenever it is killed, no bytes count as another version's
+            self._ledger.clear()
+            if self.blocks:
                 self._file.truncate(0)
-                self._file.seek(0)
-            facts_path(self.path).write_text(json.dumps(facts), "utf-8")
-        except OSError as exc:
-            raise self._failure(exc) from exc
-        self.etag, self.position, self._hash = etag, 0, hashlib.sha256()
+            self.blocks.clear()
+            self.etag, self.touched, self.fresh = etag, 0, 0
+            self._ledger.rewrite(self._version, ())
 
-    def append(self, data: bytes) -> None:
-        """Write bytes at the end. Raises DiskSpaceError as soon as the disk is full."""
-        rest = memoryview(data)
-        try:
-            while rest:
-                written = self._file.write(rest)
-                self._hash.update(rest[:written])
-                self.position += written
-                rest = rest[written:]
-        except OSError as exc:
-            raise self._failure(exc) from exc
+    def learn(self, etag: str | None) -> None:
+        """Note what an answer has told of the version: its etag, the size and hash set before."""
+        with self._abandon.unless_left(), self.lock, self._told():
+            self.etag = etag or self.etag
+            self._ledger.rewrite(self._version, self.blocks.values())
 
-    def settle(self) -> str:
-        """Bring the bytes to the disk and give their sha256."""
-        try:
+    def drop(self, blocks: Iterable[Block]) -> None:
+        """Drop some of the bytes, to be fetched again."""
+        with self._abandon.unless_left(), self.lock, self._told():
+            for block in blocks:
+                if self.blocks.pop(block.first, None) is not None:
+                    self._touch(block.first)
+            self._ledger.rewrite(self._version, self.blocks.values())
+
+    def _touch(self, first: int) -> None:
+        self.touched = first if self.touched is None else min(first, self.touched)
+
+    def note(self, *, all_of_it: bool = False) -> None:
+        """Write into the ledger what has arrived since; without `all_of_it`, what is much."""
+        with self.lock, self._told():
+            least = 1 if all_of_it else _NOTED
+            grown = [
+                block
+                for block in self.blocks.values()
+                if block.length - block.noted >= least
+                or (block.length == BLOCK and block.noted < BLOCK)
+            ]
+            if not self._closed and self._ledger.note(grown):
+                self._ledger.rewrite(self._version, self.blocks.values())
+
+    @contextmanager
+    def turn(self, epoch: int) -> Iterator[None]:
+        """Guard one write of bytes of an epoch. Raises StaleError, AbandonedError."""
+        with self._abandon.unless_left(), self._told():
+            with self.lock:
+                if epoch != self.epoch:
+                    raise StaleError
+                self._writing += 1
+            try:
+                yield
+            finally:
+                with self.lock:
+                    self._writing -= 1
+                    self.lock.notify_all()
+
+    def grow(self, block: Block, epoch: int, count: int, crc: int) -> None:
+        """Count bytes that were written at a block's end. Raises StaleError."""
+        with self.lock:
+            if epoch != self.epoch:
+                raise StaleError
+            self.blocks[block.first] = block
+            block.length += count
+            block.crc = crc
+            self.fresh += count
+
+    def read(self, block: Block, begin: int, buffer: memoryview) -> int:
+        """Read bytes of a block from `begin` on; 0 at its end."""
+        with self._reading, self._told():
+            self._reader.seek(begin)
+            return self._reader.readinto(buffer[: min(len(buffer), block.end - begin)]) or 0
+
+    def is_as_written(self, block: Block, turn: Callable[[], None]) -> bool:
+        """Whether the disk gives back what the ledger states; `turn` is called between pieces."""
+        buffer, position, crc = memoryview(bytearray(_PIECE)), block.first, 0
+        while count := self.read(block, position, buffer):
+            crc = zlib.crc32(buffer[:count], crc)
+            position += count
+            turn()
+        return position == block.end and block.crc in (None, crc)
+
+    def settle(self) -> None:
+        """Bring the bytes to the disk, and nothing after them."""
+        with self._told():
+            if self.size is not None and os.fstat(self._file.fileno()).st_size > self.size:
+                self._file.truncate(self.size)
             os.fsync(self._file.fileno())
+        self.note(all_of_it=True)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as exc:
             raise self._failure(exc) from exc
-        return self._hash.hexdigest()
 
     def _failure(self, exc: OSError) -> GenieXError:
         folder = self.path.parent
         if exc.errno in FULL:
-            needed = (self.size or self.position) - self.position
+            arrived = self.arrived
+            needed = (self.size or arrived) - arrived
             return DiskSpaceError(str(folder), needed, shutil.disk_usage(folder).free)
         return StoreError(f"`{self.path}` cannot be written: {exc.strerror or exc}")
 
 
+class Writer:
+    """Writes bytes into a part from one place on; of one thread. A context manager."""
+
+    def __init__(self, part: Part, first: int, *, epoch: int, doubtful: bool = False) -> None:
+        self.position = first
+        self._part = part
+        self._epoch = epoch
+        self._doubtful = doubtful
+        self._blocks: list[Block] = []
+
+    def __enter__(self) -> Self:
+        with self._part.turn(self._epoch):
+            # closed by __exit__; a place of its own in the file for each writer
+            self._file = self._part.path.open("r+b", buffering=0)
+            self._file.seek(self.position)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._file.close()
+        if exc is not None:
+            # an answer that broke may have been wrong before
+            for block in self._blocks:
+                block.doubtful = True
+
+    def write(self, data: bytes) -> None:
+        """Write bytes at the position. Raises DiskSpaceError as soon as the disk is full."""
+        rest = memoryview(data)
+        while rest:
+            if not self._blocks or self._blocks[-1].length >= BLOCK:
+                self._blocks.append(Block(self.position, doubtful=self._doubtful))
+            block = self._blocks[-1]
+            with self._part.turn(self._epoch):
+                written = self._file.write(rest[: BLOCK - block.length])
+            crc = zlib.crc32(rest[:written], block.crc or 0)
+            self._part.grow(block, self._epoch, written, crc)
+            self.position += written
+            rest = rest[written:]
+
+
 def facts_path(part: Path) -> Path:
-    """Where the version of a part's bytes is noted."""
+    """Where it is noted which bytes of a part are here."""
     return part.with_name(part.name.removesuffix(ENDING) + FACTS_ENDING)
+
+
+def arrived(part: Path) -> int:
+    """How many bytes of a file its part has; its length on disk says only where the last one is."""
+    try:
+        length = part.stat().st_size
+    except OSError:
+        return 0
+    return sum(block.length for block in Ledger(facts_path(part)).read(length)[1])

@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 # `"api";r=0;t=55`: nothing remains, for 55 seconds
 _SPENT = re.compile(r"\br\s*=\s*0\s*;\s*t\s*=\s*(\d+)")
-_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
+_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+_PAGE = re.compile(rb"\s*<(!doctype\s+html|html)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,13 @@ class Patience:
     """How long to wait, in seconds; `attempts` counts failures in a row that gained nothing.
 
     Pauses double from `first_pause` to `longest_pause`; a hub that asks for more than
-    `longest_pause` is not waited for.
+    `longest_pause` is not waited for. An answer with fewer than `slowest` bytes a second over
+    `stall` seconds counts as none.
     """
 
     connect: float = 10.0
     stall: float = 30.0
+    slowest: float = 256.0
     attempts: int = 5
     first_pause: float = 1.0
     longest_pause: float = 60.0
@@ -72,7 +75,7 @@ def persist(
         try:
             return work()
         except BrokenError as broken:
-            if gained() > best:
+            if gained() - best > patience.slowest * patience.stall:
                 failures, best = 0, gained()
             failures += 1
             pause = min(patience.first_pause * 2 ** (failures - 1), patience.longest_pause)
@@ -136,10 +139,21 @@ def _unreachable(place: str, exc: Exception) -> Exception:
             hint="behind an inspecting proxy, set SSL_CERT_FILE to its certificate",
         )
     final = HubOfflineError(
-        f"`{place}` cannot be reached: {text}",
+        f"`{place}` cannot be reached{_by_proxy(place)}: {text}",
         hint="check the network, HTTPS_PROXY and HF_ENDPOINT",
     )
     return BrokenError(f"`{place}` cannot be reached", final)
+
+
+def _by_proxy(place: str) -> str:
+    """The proxy that the environment names for a host, as part of a sentence."""
+    from urllib.request import getproxies, proxy_bypass
+
+    proxies = getproxies()
+    proxy = proxies.get("https") or proxies.get("http") or proxies.get("all")
+    if not proxy or proxy_bypass(place):
+        return ""
+    return f" (the proxy is `{host(proxy) or proxy}`)"
 
 
 def check(response: httpx2.Response, what: str) -> None:
@@ -162,20 +176,30 @@ def refuse_pages(response: httpx2.Response, name: str) -> None:
     """Raise TransferError for what is not the file's own bytes: a web page, an encoded body."""
     place = host(str(response.url))
     if response.headers.get("content-type", "").startswith("text/html"):
-        raise TransferError(
-            f"`{place}` answered with a web page instead of `{name}`",
-            hint="a log-in page of the network, or a proxy? open the hub in a browser once",
-        )
+        raise page_instead(place, name)
     if response.headers.get("content-encoding", "identity") != "identity":
         raise TransferError(f"`{place}` sends `{name}` encoded, against our request")
+
+
+def page_instead(place: str, name: str) -> TransferError:
+    """The error for a web page that came instead of a file."""
+    return TransferError(
+        f"`{place}` answered with a web page instead of `{name}`",
+        hint="a log-in page of the network, or a proxy? open the hub in a browser once",
+    )
+
+
+def is_page(begin: bytes) -> bool:
+    """Whether what begins so is a web page, whatever its headers say."""
+    return _PAGE.match(begin) is not None
 
 
 def content_range(headers: Mapping[str, str]) -> tuple[int | None, int | None]:
     """First byte and total length that a partial answer states; None for what it does not."""
     found = _RANGE.fullmatch(headers.get("content-range", ""))
-    if found is None:
+    if found is None or int(found[2]) < int(found[1]):
         return None, None
-    return int(found[1]), None if found[2] == "*" else int(found[2])
+    return int(found[1]), None if found[3] == "*" else int(found[3])
 
 
 def explain(status: int, headers: Mapping[str, str], place: str, what: str) -> Exception:
@@ -226,18 +250,25 @@ def _asked_pause(headers: Mapping[str, str]) -> float | None:
     if asked.isdecimal():
         return float(asked)
     if asked:
-        return _seconds_until(asked)
+        return _seconds_until(asked, headers.get("date", ""))
     spent = _SPENT.search(headers.get("ratelimit", ""))
     return float(spent[1]) if spent else None
 
 
-def _seconds_until(date: str) -> float | None:
-    """Seconds from now until an HTTP date; None for text that is not one."""
+def _seconds_until(date: str, now: str) -> float | None:
+    """Seconds until an HTTP date; None for text that is not one.
+
+    `now` is the answer's own date: our clock may be wrong.
+    """
     # imported here: it is slow to import, and hubs rarely send dates
     from email.utils import parsedate_to_datetime
 
     try:
-        moment = parsedate_to_datetime(date)
+        moment = parsedate_to_datetime(date).timestamp()
     except ValueError:
         return None
-    return max(0.0, moment.timestamp() - time.time())
+    try:
+        present = parsedate_to_datetime(now).timestamp()
+    except ValueError:
+        present = time.time()
+    return max(0.0, moment - present)

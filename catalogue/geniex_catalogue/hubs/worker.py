@@ -19,25 +19,47 @@ class AbandonedError(Exception):
 
 
 class Abandon:
-    """The caller's word to its worker: after `now()`, nothing in `unless_left()` runs any more."""
+    """The caller's word to its workers: after `now()`, nothing in `unless_left()` runs any more."""
 
     def __init__(self) -> None:
         self._left = threading.Event()
-        self._gate = threading.Lock()
+        self._changed = threading.Condition()
+        self._busy = 0
+        self._last_words: list[Callable[[], None]] = []
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the caller has left."""
+        return self._left.is_set()
+
+    def at_leaving(self, last_words: Callable[[], None]) -> None:
+        """Have the caller call this once its workers write no more; it has to be quick."""
+        with self._changed:
+            self._last_words.append(last_words)
 
     def now(self) -> None:
-        """Leave the worker alone; waits half a second at most for a write that is under way."""
+        """Leave the workers alone; waits half a second at most for writes that are under way."""
         self._left.set()
-        if self._gate.acquire(timeout=0.5):
-            self._gate.release()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._busy, timeout=0.5)
+            last_words, self._last_words = self._last_words, []
+        for call in last_words:
+            call()
 
     @contextmanager
     def unless_left(self) -> Iterator[None]:
-        """Guard what the worker must not do once it is alone. Raises AbandonedError."""
-        with self._gate:
+        """Guard what a worker must not do once it is alone. Raises AbandonedError."""
+        with self._changed:
             if self._left.is_set():
                 raise AbandonedError
+            self._busy += 1
+        try:
             yield
+        finally:
+            with self._changed:
+                self._busy -= 1
+                if not self._busy:
+                    self._changed.notify_all()
 
     def pause(self, seconds: float) -> None:
         """Sleep. Raises AbandonedError as soon as the caller has left."""

@@ -1,0 +1,46 @@
+"""What all downloads of one transfer share: the client, its patience, and the word of the hub."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from geniex_catalogue.hubs.web import Patience
+from geniex_catalogue.hubs.worker import Abandon, Relay
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+class Line:
+    """The way to the hub. `span` is how many bytes one request asks for.
+
+    `changed` is notified when there may be something new to do.
+    """
+
+    def __init__(
+        self, http: httpx2.Client, relay: Relay, abandon: Abandon, patience: Patience, span: int
+    ) -> None:
+        self.http = http
+        self.relay = relay
+        self.abandon = abandon
+        self.patience = patience
+        self.span = span
+        self.changed = threading.Condition()
+        self._free_at = 0.0
+
+    def tell(self) -> None:
+        """Wake whoever waits for something to do."""
+        with self.changed:
+            self.changed.notify_all()
+
+    def hold(self, seconds: float) -> None:
+        """Let nobody ask for some seconds: the hub has asked one of us to slow down."""
+        until = time.monotonic() + min(seconds, self.patience.longest_pause)
+        self._free_at = max(self._free_at, until)
+
+    def wait_turn(self) -> None:
+        """Wait until the hub may be asked. Raises AbandonedError."""
+        while (left := self._free_at - time.monotonic()) > 0:
+            self.abandon.pause(left)
