@@ -16,6 +16,11 @@ from geniex_catalogue.names import check_file_name, storable
 
 _MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 _MAX_ENTRIES = 10_000
+# of the list of entries, which is read whole: room for that many with long names
+_MAX_LIST_BYTES = 32 << 20
+_END, _END_64 = b"PK\x05\x06", b"PK\x06\x06"
+# the end of a zip: its record, the longest comment, and the two records of zip64 before it
+_TAIL = 22 + 65535 + 20 + 56
 # more than this many bytes, and this many times the archive, is no model but a trap
 _SUSPECT_BYTES = 256 << 20
 _SUSPECT_RATIO = 100
@@ -44,6 +49,7 @@ class Archive:
         self.path = path
         try:
             self._size = path.stat().st_size if size is None else size
+            self._check_list(source)
             self._zip = zipfile.ZipFile(path if source is None else source)
         except (OSError, zipfile.BadZipFile, ValueError) as exc:
             raise ModelFileError(
@@ -104,6 +110,21 @@ class Archive:
                     yield block
         except _DAMAGE as exc:
             raise self._damaged(name, exc) from exc
+
+    def _check_list(self, source: BinaryIO | None) -> None:
+        """Refuse a list of entries that is absurdly long, before it is read."""
+        length = min(self._size, _TAIL)
+        if source is None:
+            with self.path.open("rb") as file:
+                file.seek(-length, 2)
+                tail = file.read(length)
+        else:
+            source.seek(-length, 2)
+            tail = source.read(length)
+        if (stated := _list_bytes(tail)) > _MAX_LIST_BYTES:
+            raise ModelFileError(
+                f"`{self.path}` is refused: the list of its entries has {stated} bytes"
+            )
 
     def _damaged(self, name: str, exc: Exception) -> ModelFileError:
         return ModelFileError(
@@ -182,6 +203,18 @@ _DAMAGE = (
     ValueError,
     OSError,
 )
+
+
+def _list_bytes(tail: bytes) -> int:
+    """How long a zip's list of entries is, by its last bytes; 0 where they are not a zip's."""
+    end = tail.rfind(_END)
+    if end < 0 or end + 16 > len(tail):
+        return 0
+    # where the size has no room there is a larger record before it
+    wide = end - 20 - 56
+    if wide >= 0 and tail.startswith(_END_64, wide):
+        return int.from_bytes(tail[wide + 40 : wide + 48], "little")
+    return int.from_bytes(tail[end + 12 : end + 16], "little")
 
 
 def _written(entry: zipfile.ZipInfo) -> str:

@@ -11,7 +11,7 @@ from geniex_catalogue.errors import ModelFileError, UsageError
 from geniex_catalogue.hubs.localfs import Mode, import_path
 from geniex_catalogue.store import Store
 from tests.geniex_catalogue.hubs.localfs.outcome import REF, Recorder, names, untouched
-from tests.geniex_catalogue.hubs.localfs.sources import BUNDLE, pack
+from tests.geniex_catalogue.hubs.localfs.sources import BUNDLE, pack, write
 from tests.ggufwriter import small
 
 
@@ -112,6 +112,20 @@ def bomb(folder: Path) -> Path:
     return path
 
 
+def long_list(folder: Path, *, wide: bool = False) -> Path:
+    """A zip whose list of entries says that it is 4 GiB long."""
+    path = pack(folder, BUNDLE)
+    data = bytearray(path.read_bytes())
+    end = data.rfind(b"PK\x05\x06")
+    if wide:
+        record = b"PK\x06\x06" + bytes(36) + (1 << 40).to_bytes(8, "little") + bytes(8)
+        data[end:end] = record + b"PK\x06\x07" + bytes(16)
+    else:
+        data[end + 12 : end + 16] = b"\xff\xff\xff\xfe"
+    path.write_bytes(data)
+    return path
+
+
 BAD_ZIPS: dict[str, tuple[Callable[[Path], Path], str]] = {
     "leads out": (lambda f: spoiled(f, (entry("../../evil.bin"), b"x")), "leads out"),
     "absolute": (lambda f: spoiled(f, (entry("/evil.bin"), b"x")), "leads out"),
@@ -145,6 +159,9 @@ BAD_ZIPS: dict[str, tuple[Callable[[Path], Path], str]] = {
     "bad checksum": (flipped, "damaged"),
     "cut": (cut, "not a usable zip"),
     "bomb": (bomb, "unpack to"),
+    "long list of entries": (long_list, "the list of its entries has 4278190079 bytes"),
+    "long list of a wide zip": (lambda f: long_list(f, wide=True), "has 1099511627776 bytes"),
+    "nothing": (lambda f: write(f, {"model.zip": b""}) / "model.zip", "not a usable zip"),
 }
 
 
