@@ -71,6 +71,7 @@ class Settings:
     max_queue: int = 64
     require: Required | None = None
     qairt_engine: QairtEngine | None = None
+    sliding_window: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +331,7 @@ def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setti
         data_dir=data_dir,
         log=log.lower(),
         verbose=bool(flags.get("verbose")),
+        sliding_window=bool(flags.get("sliding_window")),
         offline=bool(flags.get("offline")) or is_yes(environ.get("GENIEX_OFFLINE", "")),
         **values,
     )

@@ -229,15 +229,16 @@ def wish_of(settings: Settings) -> Wish:
 def look_at_hardware(settings: Settings) -> HardwareProfile:
     """The machine, with the chipset that the user has set in the place of the one probed."""
     from geniex_runtimes import hardware
-    from geniex_runtimes.hardware.chipset import HTP_ARCH
+    from geniex_runtimes.hardware.chipset import named
 
     machine = hardware.probe(settings.data_dir)
     if settings.chipset is None:
         return machine
+    known = named(settings.chipset)
     return replace(
         machine,
-        chipset=settings.chipset,
-        htp_arch=HTP_ARCH.get(settings.chipset, machine.htp_arch),
+        chipset=known.name,
+        htp_arch=machine.htp_arch if known.htp_arch is None else known.htp_arch,
         probes=(*machine.probes, ProbeResult("chipset", f"{settings.chipset}, as it was set")),
     )
 
@@ -297,6 +298,7 @@ def load_model(
         embedding=embedding,
         keep_heads=keep_heads,
         qairt_engine=settings.qairt_engine,
+        sliding_window=settings.sliding_window,
     )
     loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)
     _check_required(loaded, settings)

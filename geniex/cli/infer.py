@@ -45,6 +45,7 @@ def infer(
     ngl: shared.GpuLayers = None,
     require: shared.Require = None,
     qairt_engine: shared.QairtEngine = None,
+    sliding_window: shared.SlidingWindow = False,
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="CPU threads [default: free cores]")
     ] = None,
@@ -80,6 +81,7 @@ def infer(
         threads=threads,
         require=require,
         qairt_engine=qairt_engine,
+        sliding_window=sliding_window,
     )
     output = Output(quiet=quiet)
     from geniex.speculation_wish import read_wish
@@ -124,9 +126,10 @@ def infer(
         resolved = loading.find_or_pull(name, settings, output, yes=yes or as_json, wish=wish)
     find_draft = loading.DraftFinder(settings, output, yes=yes, ask=not as_json)
     opened = loading.load(resolved, settings, output, wish, find_draft, hush=turns is None)
-    runs_on = opened.loaded.info.runtime
-    if qairt_engine is not None and runs_on != "qairt":
-        output.warn(f"`--qairt-engine` does nothing: `{opened.resolved.name}` runs on {runs_on}")
+    of_bundles = {"--qairt-engine": qairt_engine is not None, "--sliding-window": sliding_window}
+    for flag in (name for name, given in of_bundles.items() if given):
+        if (runs_on := opened.loaded.info.runtime) != "qairt":
+            output.warn(f"`{flag}` does nothing: `{opened.resolved.name}` runs on {runs_on}")
     try:
         conversation = Conversation(opened, output, options, system=system_prompt, live=not as_json)
         facts: dict[str, Any] = {

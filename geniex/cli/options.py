@@ -61,6 +61,11 @@ def data_dir_of(ctx: typer.Context) -> Path:
     return find_data_dir(ctx.meta.get(_FLAGS, {}).get("data_dir"), os.environ)
 
 
+def is_offline(ctx: typer.Context) -> bool:
+    """Whether `--offline` was given."""
+    return bool(ctx.meta.get(_FLAGS, {}).get("offline"))
+
+
 def complete_models(incomplete: str) -> list[str]:
     """Names of the models in the store and of the built-in ones, for the shell."""
     from geniex_catalogue.entries import catalogue
@@ -97,6 +102,12 @@ Require = Annotated[
 QairtEngine = Annotated[
     str | None,
     typer.Option("--qairt-engine", help="What runs a bundle: genie or ort [default: genie]"),
+]
+SlidingWindow = Annotated[
+    bool,
+    typer.Option(
+        "--sliding-window", help="Of bundles: go on past the context, without the oldest tokens"
+    ),
 ]
 ContextLength = Annotated[
     int | None, typer.Option("--nctx", min=1, help="Context length in tokens [default: what fits]")

@@ -113,6 +113,7 @@ def serve(
     ngl: shared.GpuLayers = None,
     require: shared.Require = None,
     qairt_engine: shared.QairtEngine = None,
+    sliding_window: shared.SlidingWindow = False,
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="CPU threads [default: free cores]")
     ] = None,
@@ -131,6 +132,7 @@ def serve(
         **{"host": host, "origins": origins, "keepalive": keepalive, "parallel": parallel},
         **{"max_queue": max_queue, "compute": compute, "runtime": runtime, "nctx": nctx},
         **{"ngl": ngl, "threads": threads, "require": require, "qairt_engine": qairt_engine},
+        **{"sliding_window": sliding_window},
     }
     settings = shared.settings_of(ctx, default_log="warn", **flags)
     address = _address(settings, port, tls=ssl_certfile is not None)

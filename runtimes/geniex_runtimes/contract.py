@@ -52,7 +52,8 @@ class LoadOptions:
     on this machine (None: it tries nothing out). `embedding` loads a model for `embed` alone.
     `keep_heads` loads next-token heads even where nothing speculates yet, so that a later load of
     the same files that does can share the weights. `qairt_engine` is what runs a bundle (None:
-    genie, else ort where libGenie is missing).
+    genie, else ort where libGenie is missing); with `sliding_window` its answers go on past the
+    context, without the oldest tokens.
     """
 
     compute: ComputeUnit = "cpu"
@@ -68,6 +69,7 @@ class LoadOptions:
     embedding: bool = False
     keep_heads: bool = False
     qairt_engine: QairtEngine | None = None
+    sliding_window: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,14 +107,16 @@ def test_the_engine_is_chosen(
     flags: tuple[str, ...],
     engine: str | None,
 ) -> None:
-    result = cli("infer", bundle, "-p", "hi", *flags)
+    result = cli("infer", bundle, "-p", "hi", "--sliding-window", *flags)
     assert result.code == 0 and runtime.loads[-1].qairt_engine == engine
+    assert runtime.loads[-1].sliding_window
 
 
 def test_an_engine_of_bundles_does_nothing_elsewhere(cli: Cli, scripted: object) -> None:
     scripted(FakeRuntime(name="llama_cpp"))  # type: ignore[operator]
-    result = cli("infer", "tiny", "-p", "hi", "--qairt-engine", "ort")
+    result = cli("infer", "tiny", "-p", "hi", "--qairt-engine", "ort", "--sliding-window")
     assert "Warning: `--qairt-engine` does nothing" in result.err
+    assert "Warning: `--sliding-window` does nothing" in result.err
     assert cli("infer", "tiny", "-p", "hi", "--qairt-engine", "best").code == 2
 
 
