@@ -1,0 +1,1 @@
+"""What `ci/snapdragon_check.py` shows on a machine, step by step."""
