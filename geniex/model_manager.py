@@ -17,7 +17,7 @@ from geniex.config import Settings, read_settings
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import ModelNotFoundError, UsageError
 from geniex_catalogue.hubs.contract import Progress
-from geniex_catalogue.names import ModelRef, local_path, parse
+from geniex_catalogue.names import AI_HUB_ORG, ModelRef, local_path, parse
 from geniex_catalogue.resolver import ResolvedModel, Use, resolve
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
@@ -49,9 +49,13 @@ def pull(
     if local_path is None:
         if how != "copy":
             raise UsageError(f'`how="{how}"` is for `local_path`')
+        from geniex.chipset import machine_of
         from geniex_catalogue import pull as puller
 
-        wish = puller.PullWish(revision=revision, token=hf_token, with_draft=with_draft)
+        machine = machine_of(_settings(data_dir))
+        wish = puller.PullWish(
+            revision=revision, token=hf_token, with_draft=with_draft, machine=machine
+        )
         return puller.pull(ref, store, wish, progress)
     if revision is not None or hf_token is not None or with_draft:
         raise UsageError(
@@ -63,14 +67,30 @@ def pull(
 
 
 def query(
-    name: str, *, revision: str | None = None, hf_token: str | None = None
+    name: str,
+    *,
+    revision: str | None = None,
+    hf_token: str | None = None,
+    data_dir: DataDir = None,
 ) -> tuple[str, ...]:
     """The precisions that a model's hub has, best choice first. Raises HubError."""
+    ref = full_ref(name)
+    if ref.org == AI_HUB_ORG:
+        return _query_ai_hub(ref, revision, data_dir)
     from geniex_catalogue.fileset import group
     from geniex_catalogue.hubs.huggingface import HuggingFace
 
-    listing = HuggingFace(hf_token).list(full_ref(name), revision)
+    listing = HuggingFace(hf_token).list(ref, revision)
     return group(listing.files).labels
+
+
+def _query_ai_hub(ref: ModelRef, version: str | None, data_dir: DataDir) -> tuple[str, ...]:
+    """The precisions of a model's bundles for this machine."""
+    from geniex.chipset import machine_of
+    from geniex_catalogue.hubs.aihub import AIHub
+
+    settings = _settings(data_dir)
+    return AIHub(settings.data_dir).precisions(ref, machine_of(settings), version)
 
 
 def ensure_cached(
@@ -165,9 +185,10 @@ def full_ref(name: str, precision: str | None = None) -> ModelRef:
 
 def detect_chipset(*, data_dir: DataDir = None) -> str | None:
     """The Snapdragon chipset of this machine, as it was set or found; None for any other."""
-    from geniex.session import look_at_hardware
+    from geniex.chipset import chipset_of
 
-    return look_at_hardware(_settings(data_dir)).chipset
+    found = chipset_of(_settings(data_dir))
+    return found.name if found else None
 
 
 def _settings(data_dir: DataDir) -> Settings:

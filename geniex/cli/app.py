@@ -13,6 +13,7 @@ from geniex.cli import (
     config,
     devices,
     doctor,
+    hub,
     infer,
     info,
     ps,
@@ -76,6 +77,7 @@ app.command("rm", cls=Command, hidden=True)(remove.remove)
 app.command("clean", cls=Command)(clean.clean)
 app.command("devices", cls=Command)(devices.devices)
 app.command("doctor", cls=Command)(doctor.doctor)
+app.add_typer(hub.app, name="hub")
 app.add_typer(config.app, name="config")
 app.command("version", cls=Command)(version.version)
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from geniex.cli.options import Command, Group, Json, data_dir_of, settings_of
+from geniex.cli.options import Command, Group, Json, data_dir_of, is_offline, settings_of
 from geniex.cli.output import Output
 from geniex.config import COMPUTE_UNITS, KEYS, ConfigFile, Settings, key_of, parse_compute
 
@@ -18,10 +18,16 @@ KeyName = Annotated[str, typer.Argument(metavar="KEY", autocompletion=lambda: li
 def get(ctx: typer.Context, key: KeyName, as_json: Json = False) -> None:
     """Show one setting as it is in force.
 
-    What is not set has no value: geniex chooses by itself.
+    What is not set has no value: geniex chooses by itself. A chipset that is not set is looked for.
     """
     key_of(key)
-    value = getattr(settings_of(ctx), key)
+    settings = settings_of(ctx)
+    value = getattr(settings, key)
+    if key == "chipset" and value is None:
+        from geniex.chipset import chipset_of
+
+        found = chipset_of(settings)
+        value = found.name if found is not None else None
     output = Output()
     if as_json:
         output.json(value)
@@ -39,6 +45,12 @@ def set_key(
     """Set one setting; an empty value clears it."""
     output = Output()
     _require_known(key, value, ctx)
+    if key == "chipset" and value.strip() and value.isprintable():
+        from geniex.chipset import settle_chipset
+
+        value, note = settle_chipset(value, data_dir_of(ctx), offline=is_offline(ctx))
+        if note is not None:
+            output.warn(note)
     file = ConfigFile(data_dir_of(ctx))
     aside = file.set(key, value)
     if aside is not None:

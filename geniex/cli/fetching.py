@@ -55,11 +55,17 @@ def planned(
     """What a pull would do; where nothing is named, the precision is chosen, or asked for."""
     from dataclasses import replace
 
+    from geniex.chipset import machine_of
     from geniex_catalogue.pull import plan_pulls
     from geniex_catalogue.store import Store
 
     with output.status(f"looking for {ref}...") as status:
-        wish = replace(wish, pick=_picker(settings, output, status, ask=ask))
+        wish = replace(
+            wish,
+            offline=settings.offline,
+            machine=machine_of(settings),
+            pick=_picker(settings, output, status, ask=ask),
+        )
         return plan_pulls(ref, Store(settings.data_dir), wish)
 
 
@@ -78,6 +84,8 @@ def run(
     if plan.present is not None:
         output.note(f"{plan.ref} is here already")
         return plan.present
+    for note in plan.delivery.notes if plan.delivery else ():
+        output.note(one_line(note))
     output.note(f"downloading {plan.ref} ({_size(plan)}) from {plan.hub}")
     on_wait = waiting_for(str(plan.ref), output)
     try:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from geniex_catalogue.errors import HubError
-from geniex_catalogue.hubs.aihub_choice import choose_asset, find_host, find_model
+from geniex_catalogue.hubs.aihub_choice import choose_asset, find_host, find_model, labels
 from geniex_catalogue.hubs.aihub_release import Release
 from geniex_catalogue.hubs.contract import Delivery, Machine, Source
 from geniex_catalogue.hubs.remote_archive import look_into
@@ -26,9 +26,22 @@ class AIHub:
         self._cache = data_dir / CACHE
         self._patience = patience
 
-    def release(self, version: str | None = None) -> Release:
+    def release(self, version: str | None = None, *, offline: bool = False) -> Release:
         """A release's lists; see `version_wanted` for `version`. Raises UsageError."""
-        return Release(self._cache, version=version, patience=self._patience)
+        return Release(self._cache, version=version, offline=offline, patience=self._patience)
+
+    def precisions(
+        self, ref: ModelRef, machine: Machine, version: str | None = None
+    ) -> tuple[str, ...]:
+        """The precisions of a model's bundles that run on a machine, those of its chipset first.
+
+        Raises ChipsetError, NotCompiledError, LicenceError, HubError, TransferError.
+        """
+        release = self.release(version)
+        model = find_model(release.index(), ref)
+        platform = release.platform()
+        host = find_host(platform, machine)
+        return labels(model, release.assets(model), platform, host)
 
     def deliver(self, ref: ModelRef, machine: Machine, version: str | None = None) -> Delivery:
         """The bundle of a model for a machine.

@@ -88,11 +88,6 @@ def unknown_chipset(platform: Platform, name: str) -> ChipsetError:
     return ChipsetError(f"`{name}` is not a chipset that the AI Hub knows", known)
 
 
-def bundles(assets: Sequence[Asset]) -> tuple[Asset, ...]:
-    """The assets that geniex can run."""
-    return tuple(asset for asset in assets if asset.runtime in RUNTIMES)
-
-
 def choose_asset(
     model: HubModel,
     assets: Sequence[Asset],
@@ -107,15 +102,7 @@ def choose_asset(
     chipset, PrecisionNotFoundError where there is none in that precision, HubError for a model
     without any.
     """
-    fitting = bundles(assets)
-    if not fitting:
-        raise HubError(f"`{model.name}` has no bundle that geniex can run on the AI Hub")
-    own = [a for a in fitting if _of(platform, a).name == host.name]
-    akin = [a for a in fitting if host.runs_bundles_of(_of(platform, a)) and a not in own]
-    if not own and not akin:
-        raise NotCompiledError(
-            model.name, host.title, platform.titles(asset.chipset for asset in fitting)
-        )
+    own, akin = _fitting(model, assets, platform, host)
     if asked is not None:
         label = precision.require(
             f"{ORG}/{model.name}", asked, [asset.precision for asset in (*own, *akin)]
@@ -130,6 +117,32 @@ def choose_asset(
         f"compiled for `{_of(platform, best).title}`, which has the same HTP "
         f"(v{host.htp_arch}) as `{host.title}`",
     )
+
+
+def labels(
+    model: HubModel, assets: Sequence[Asset], platform: Platform, host: KnownChipset
+) -> tuple[str, ...]:
+    """The precisions that `choose_asset` can choose, its own first choice first."""
+    own, akin = _fitting(model, assets, platform, host)
+    return tuple(
+        dict.fromkeys(a.precision for group in (own, akin) for a in sorted(group, key=_preference))
+    )
+
+
+def _fitting(
+    model: HubModel, assets: Sequence[Asset], platform: Platform, host: KnownChipset
+) -> tuple[list[Asset], list[Asset]]:
+    """The bundles for a chipset, and those for others with the same HTP."""
+    fitting = [asset for asset in assets if asset.runtime in RUNTIMES]
+    if not fitting:
+        raise HubError(f"`{model.name}` has no bundle that geniex can run on the AI Hub")
+    own = [a for a in fitting if _of(platform, a).name == host.name]
+    akin = [a for a in fitting if a not in own and host.runs_bundles_of(_of(platform, a))]
+    if not own and not akin:
+        raise NotCompiledError(
+            model.name, host.title, platform.titles(asset.chipset for asset in fitting)
+        )
+    return own, akin
 
 
 def for_chipset(index: Index, platform: Platform, host: KnownChipset) -> tuple[HubModel, ...]:

@@ -71,6 +71,7 @@ class Release:
         folder: Path,
         *,
         version: str | None = None,
+        offline: bool = False,
         patience: Patience | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -78,6 +79,7 @@ class Release:
         self.version = version_wanted(version)
         self.notes: list[str] = []
         self._folder = folder
+        self._offline = offline
         self._patience = patience
         self._clock = clock
         self._index: Index | None = None
@@ -128,7 +130,7 @@ class Release:
         if kept is not None and age is not None and 0 <= age < KEPT:
             return kept
         try:
-            require_network(f"the AI Hub's {name} is not here")
+            require_network(f"the AI Hub's {name} is not here", self._offline)
             data, _ = fetch_document(address, f"the AI Hub's {name}", patience=self._patience)
         except (HubOfflineError, TransferError):
             if kept is None:

@@ -1,0 +1,152 @@
+"""The AI Hub at the terminal: lists, chipsets, and a bundle that is pulled."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from geniex.model_manager import pull, query
+from geniex_catalogue.errors import NotCompiledError
+from tests.aihub import GENIE, X2_ELITE, X_ELITE, Bucket, asset, assets, model, zipped
+from tests.cliharness import Cli
+from tests.hubserver import HubServer
+
+X_PLUS = "qualcomm-snapdragon-x-plus-8-core"
+
+
+@pytest.fixture
+def bucket(hub: HubServer, monkeypatch: pytest.MonkeyPatch, data_dir: Path) -> Iterator[Bucket]:
+    """An AI Hub with four models, two of them for the X Elite."""
+    made = Bucket(hub)
+    url = made.put("models/qwen3_4b/releases/v0.60.0/q.zip", zipped())
+    listed = made.put("models/qwen3_4b/assets.json", assets(asset(X_ELITE, url=url)))
+    made.release(
+        model("Qwen3-4B", url=listed, supported_chipsets=[X_ELITE, "sm8650"]),
+        model("Llama-v3.2-3B-Instruct", supported_runtimes=[GENIE]),
+        model("Falcon3-7B", url=listed, supported_chipsets=[X2_ELITE], tags=["MODEL_TAG_VLM"]),
+        model("YoloV7", domain="MODEL_DOMAIN_COMPUTER_VISION"),
+    )
+    monkeypatch.setenv("GENIEX_AIHUBBASEURL", made.base)
+    return made
+
+
+def test_list(cli: Cli, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENIEX_CHIPSET", "SC8380XP")
+    result = cli("hub", "list")
+    assert result.out.splitlines() == [
+        "NAME                                  TYPE",
+        "ai-hub-models/Llama-v3.2-3B-Instruct  llm, to export",
+        "ai-hub-models/Qwen3-4B                llm",
+    ]
+    assert "models for Snapdragon X Elite CRD" in result.err
+    monkeypatch.setenv("GENIEX_CHIPSET", X_PLUS)
+    assert "Qwen3-4B" in cli("hub", "list").out
+
+
+def test_list_all(cli: Cli, bucket: Bucket) -> None:
+    result = cli("hub", "list", "--all")
+    assert (
+        result.out.splitlines()[1]
+        == "ai-hub-models/Falcon3-7B              vlm             x2-elite"
+    )
+    assert "8gen3, x-elite" in result.out
+    assert "Yolo" not in result.out
+    found = cli("hub", "list", "--all", "--json").json
+    assert found[2] == {
+        "name": "ai-hub-models/Qwen3-4B",
+        "id": "qwen3_4b",
+        "type": "llm",
+        "chipsets": [X_ELITE, "sm8650"],
+        "devices": ["Samsung Galaxy S24", "Snapdragon X Elite CRD"],
+        "export": False,
+    }
+
+
+def test_list_without_a_chipset(cli: Cli, bucket: Bucket) -> None:
+    result = cli("hub", "list")
+    assert result.code == 1
+    assert "none was found on this machine" in result.err
+    assert "geniex config set chipset" in result.err
+
+
+def test_list_offline(cli: Cli, bucket: Bucket) -> None:
+    assert cli("hub", "list", "--all", "--offline").code == 4
+    assert cli("hub", "list", "--all").code == 0
+    asked = len(bucket.hub.seen)
+    assert "Qwen3-4B" in cli("hub", "list", "--all", "--offline").out
+    assert len(bucket.hub.seen) == asked
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        pytest.param("Snapdragon X2 Elite CRD", X2_ELITE, id="device"),
+        pytest.param("sm8650", "qualcomm-snapdragon-8gen3", id="alias"),
+        pytest.param(f" {X_PLUS.upper()} ", X_PLUS, id="known without asking"),
+    ],
+)
+def test_set_chipset(cli: Cli, bucket: Bucket, typed: str, kept: str) -> None:
+    result = cli("config", "set", "chipset", typed)
+    assert (result.out, result.err) == (f"chipset = {kept}\n", "")
+    assert cli("config", "get", "chipset").out == f"{kept}\n"
+    assert cli("config", "set", "chipset", "").out == "chipset =\n"
+    assert cli("config", "get", "chipset").out == ""
+
+
+def test_set_a_chipset_that_nobody_knows(cli: Cli, bucket: Bucket) -> None:
+    result = cli("config", "set", "chipset", "pentium")
+    assert result.code == 1
+    assert "`pentium` is not a chipset" in result.err
+    assert "Snapdragon X Elite CRD" in result.err
+    assert cli("config", "list").out == ""
+
+
+def test_set_a_chipset_where_nobody_can_be_asked(cli: Cli, bucket: Bucket) -> None:
+    result = cli("--offline", "config", "set", "chipset", "new-chip")
+    assert result.out == "chipset = new-chip\n"
+    assert "Warning: `new-chip` is kept as it is, unchecked" in result.err
+    bucket.hub.close()
+    assert cli("config", "set", "chipset", "newer-chip").out == "chipset = newer-chip\n"
+
+
+def test_pull(cli: Cli, bucket: Bucket) -> None:
+    assert cli("config", "set", "chipset", X_PLUS).code == 0
+    plan = cli("pull", "ai-hub-models/Qwen3-4B", "--dry-run", "--json").json
+    assert (plan["name"], plan["hub"]) == ("qualcomm/Qwen3-4B:W4A16", "aihub")
+    result = cli("pull", "ai-hub-models/Qwen3-4B")
+    assert result.code == 0, result.err
+    assert "same HTP (v73)" in result.err
+    assert "Precision: W4A16" in result.err
+    entry = next(entry for entry in cli("list", "--json").json if "Qwen3" in entry["name"])
+    assert (entry["name"], entry["runtime"]) == ("qualcomm/Qwen3-4B", "qairt")
+    assert "is here already" in cli("pull", "qualcomm/Qwen3-4B:w4a16").err
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "says"),
+    [
+        ("Qwen3-4b", 3, "did you mean `ai-hub-models/Qwen3-4B`"),
+        ("Llama-v3.2-3B-Instruct", 1, "geniex hub export"),
+        ("Falcon3-7B", 3, "it is for: Snapdragon X Elite CRD"),
+        ("Qwen3-4B:W8A8", 3, "available: W4A16"),
+    ],
+)
+def test_pulls_that_fail(
+    cli: Cli, bucket: Bucket, monkeypatch: pytest.MonkeyPatch, name: str, code: int, says: str
+) -> None:
+    chipset = X2_ELITE if name.startswith("Falcon") else X_ELITE
+    monkeypatch.setenv("GENIEX_CHIPSET", chipset)
+    result = cli("pull", f"ai-hub-models/{name}")
+    assert result.code == code
+    assert says in result.err
+
+
+def test_from_python(bucket: Bucket, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (data_dir).mkdir()
+    (data_dir / "config.json").write_text(json.dumps({"chipset": X_ELITE}))
+    assert query("ai-hub-models/Qwen3-4B") == ("W4A16",)
+    assert pull("ai-hub-models/Qwen3-4B").precisions == ("W4A16",)
+    monkeypatch.setenv("GENIEX_CHIPSET", X2_ELITE)
+    with pytest.raises(NotCompiledError):
+        query("ai-hub-models/Qwen3-4B")
