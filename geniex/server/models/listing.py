@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from geniex.config import Settings
@@ -15,17 +16,22 @@ from geniex_catalogue.errors import GenieXError, ModelNotFoundError, PrecisionNo
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_catalogue.store import Store
+from geniex_runtimes import registry
 
 _SERVED = ("model", "embedding")
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One model: `id` is its canonical name, `created` seconds since the epoch."""
+    """One model: `id` is its canonical name, `created` seconds since the epoch.
+
+    `device` is what a bundle runs on here, None for other models, and where nothing runs it.
+    """
 
     id: str
     created: int
     owner: str
+    device: str | None = None
 
 
 def listed(settings: Settings, options: ServerOptions) -> list[Listed]:
@@ -49,7 +55,8 @@ def find(name: str, settings: Settings, options: ServerOptions) -> Listed:
     found = find_model(text, settings, "draft")
     if isinstance(found, ResolvedModel):
         owner = found.ref.org if found.ref is not None else names.LOCAL_ORG
-        return Listed(found.name, _created(found.path), owner)
+        device = _bundle_device() if found.format == "qairt" else None
+        return Listed(found.name, _created(found.path), owner, device)
     if found.cached_precisions:
         raise PrecisionNotFoundError(
             found.ref.name, found.ref.selector or "", found.cached_precisions
@@ -84,16 +91,32 @@ def _stored(settings: Settings) -> Iterator[Listed]:
         for label in model.precisions:
             records = model.records(label)
             path = model.path(records[0])
-            if model.format == "qairt" or _is_served(path):
-                place = path.parent if model.format == "qairt" else path
-                yield Listed(str(model.named(label)), _created(place), model.ref.org)
+            name = str(model.named(label))
+            if model.format == "qairt":
+                yield Listed(name, _created(path.parent), model.ref.org, _bundle_device())
+            elif _is_served(path):
+                yield Listed(name, _created(path), model.ref.org)
+
+
+def _bundle_device() -> str | None:
+    if not registry.availability_of("qairt").available:
+        return None
+    devices = registry.get("qairt").devices()
+    return devices[0].name if devices else None
 
 
 def _is_served(path: Path) -> bool:
     try:
-        return read_header(path).role in _SERVED
+        found = path.stat()
+        return _holds_served(path, found.st_ino, found.st_size, found.st_mtime_ns)
     except (GenieXError, OSError):
         return False  # damaged, or just removed: a request for it says so
+
+
+@lru_cache(maxsize=1024)
+def _holds_served(path: Path, *_stamp: int) -> bool:
+    """The same, remembered while the file stays as it is: large vocabularies are slow to read."""
+    return read_header(path).role in _SERVED
 
 
 def _created(path: Path) -> int:

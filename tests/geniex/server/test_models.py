@@ -7,7 +7,9 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from geniex.server.models import listing
 from geniex_catalogue.errors import LoadError
+from geniex_catalogue.gguf import read_header
 from geniex_catalogue.hubs.localfs import import_path
 from geniex_catalogue.names import parse
 from geniex_catalogue.store import Store
@@ -50,6 +52,25 @@ class TestList:
         assert len(get(client, "/v1/models")["data"]) == 3
         store.remove(parse(STORED[0]))
         assert len(get(client, "/v1/models")["data"]) == 2
+
+    def test_headers_are_read_once_for_as_long_as_files_stay(
+        self, client: TestClient, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        get(client, "/v1/models")
+        read: list[Path] = []
+
+        def watched(path: Path) -> Any:
+            read.append(path)
+            return read_header(path)
+
+        monkeypatch.setattr(listing, "read_header", watched)
+        get(client, "/v1/models")
+        assert not read
+        file = next(store.folder(parse(STORED[1])).glob("*.gguf"))
+        data = file.read_bytes()
+        file.unlink()
+        file.write_bytes(data[:-1] + b"\0")
+        assert len(get(client, "/v1/models")["data"]) == 3 and read == [file]
 
     def test_a_damaged_model_hides_no_other(self, client: TestClient, store: Store) -> None:
         folder = store.folder(parse(STORED[1]))
