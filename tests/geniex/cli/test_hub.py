@@ -1,7 +1,6 @@
 """The AI Hub at the terminal: lists, chipsets, and a bundle that is pulled."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ X_PLUS = "qualcomm-snapdragon-x-plus-8-core"
 
 
 @pytest.fixture
-def bucket(hub: HubServer, monkeypatch: pytest.MonkeyPatch, data_dir: Path) -> Iterator[Bucket]:
+def bucket(hub: HubServer, monkeypatch: pytest.MonkeyPatch, data_dir: Path) -> Bucket:
     """An AI Hub with four models, two of them for the X Elite."""
     made = Bucket(hub)
     url = made.put("models/qwen3_4b/releases/v0.60.0/q.zip", zipped())
