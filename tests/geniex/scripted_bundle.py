@@ -24,7 +24,8 @@ _CONFIG = {
         },
     }
 }
-_SIMULATED = replace(MACHINE, devices=(Device(SIMULATOR, "scripted", "npu", "qairt"),))
+_DEVICES = (Device(SIMULATOR, "scripted", "npu", "qairt"),)
+_SIMULATED = replace(MACHINE, devices=_DEVICES)
 
 
 def write_bundle(folder: Path) -> Path:
@@ -37,8 +38,11 @@ def write_bundle(folder: Path) -> Path:
     return folder
 
 
-def install_qairt(runtime: FakeRuntime, patch: pytest.MonkeyPatch) -> FakeRuntime:
+def install_qairt(patch: pytest.MonkeyPatch) -> FakeRuntime:
     """Put a scripted runtime in the place of qairt, on a machine with the simulator alone."""
+    runtime = FakeRuntime(
+        name="qairt", formats=frozenset({"qairt"}), devices=_DEVICES, context_length=CONTEXT
+    )
 
     def probe(data_dir: Path) -> HardwareProfile:
         return _SIMULATED

@@ -8,12 +8,16 @@ from geniex.server.fields import SpeculatingFields
 
 
 class Model(BaseModel):
-    """A model, as OpenAI describes one; `created` is seconds since the epoch."""
+    """A model, as OpenAI describes one; `created` is seconds since the epoch.
+
+    A compiled bundle has a `device`, the one that it runs on here: the NPU, or a simulator.
+    """
 
     id: str = Field(description="Works verbatim wherever a model is named.")
     object: Literal["model"] = "model"
     created: int
     owned_by: str
+    device: str | None = None
 
 
 class ModelList(BaseModel):

@@ -33,8 +33,8 @@ def router(state: ServerState) -> APIRouter:
     routes = APIRouter(tags=["models"])
     settings, options = state.settings, state.options
 
-    @routes.get("/models", include_in_schema=False)
-    @routes.get("/v1/models", operation_id="listModels")
+    @routes.get("/models", include_in_schema=False, response_model_exclude_none=True)
+    @routes.get("/v1/models", operation_id="listModels", response_model_exclude_none=True)
     def list_models() -> ModelList:
         """Every model that is here and can answer, each precision on its own."""
         return ModelList(data=[_model(found) for found in listing.listed(settings, options)])
@@ -59,8 +59,10 @@ def router(state: ServerState) -> APIRouter:
         name = _in_memory(model, state)
         return UnloadedObject(id=name, unloaded=state.pool.unload(name))
 
-    @routes.get("/models/{model:path}", include_in_schema=False)
-    @routes.get("/v1/models/{model:path}", operation_id="retrieveModel")
+    @routes.get("/models/{model:path}", include_in_schema=False, response_model_exclude_none=True)
+    @routes.get(
+        "/v1/models/{model:path}", operation_id="retrieveModel", response_model_exclude_none=True
+    )
     def retrieve_model(model: str) -> Model:
         """One model, by any spelling of its name; `/` and `:` as they are or percent-encoded."""
         return _model(listing.find(model, settings, options))
@@ -74,7 +76,7 @@ def router(state: ServerState) -> APIRouter:
 
 
 def _model(found: listing.Listed) -> Model:
-    return Model(id=found.id, created=found.created, owned_by=found.owner)
+    return Model(id=found.id, created=found.created, owned_by=found.owner, device=found.device)
 
 
 def _resident(found: Resident) -> ResidentObject:

@@ -11,7 +11,6 @@ from geniex.server.pool import ModelWish, Pool, PoolOptions
 from geniex.speculation_wish import read_wish
 from geniex_catalogue.errors import BundleError, DraftNotFoundError, NoRuntimeError
 from geniex_runtimes.contract import SIMULATOR
-from geniex_runtimes.fake import FakeRuntime
 from tests.geniex.scripted_bundle import CONTEXT, install_qairt, write_bundle
 from tests.geniex.server.pools import Loads, eventually
 
@@ -33,7 +32,7 @@ def loads() -> Loads:
 
 @pytest.fixture
 def pool(loads: Loads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
-    install_qairt(FakeRuntime(name="qairt", formats=frozenset({"qairt"})), monkeypatch)
+    install_qairt(monkeypatch)
     pool = Pool(Settings(tmp_path / "data"), PoolOptions(slots=4), opener=loads)
     yield pool
     pool.close()

@@ -27,8 +27,7 @@ IGNORED = {
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> FakeRuntime:
-    made = FakeRuntime(name="qairt", formats=frozenset({"qairt"}), context_length=CONTEXT)
-    return install_qairt(made, monkeypatch)
+    return install_qairt(monkeypatch)
 
 
 @pytest.fixture
