@@ -52,7 +52,9 @@ def test_an_answer_says_what_it_ran_on(client: TestClient) -> None:
 
 @pytest.mark.parametrize("spec_type", ["draft-mtp", "auto", "ngram-simple"])
 def test_speculation_is_ignored_and_said_so(client: TestClient, spec_type: str) -> None:
-    draft = {} if spec_type == "ngram-simple" else {"spec_draft_model": "org/nowhere"}
+    draft: dict[str, Any] = (
+        {} if spec_type == "ngram-simple" else {"spec_draft_model": "org/nowhere"}
+    )
     told = chat(client, spec_type=spec_type, **draft)["geniex"]
     assert told["warnings"] == [NO_SPECULATION]
     assert (told["speculation"]["state"], told["speculation"]["reason"]) == ("off", NO_SPECULATION)
