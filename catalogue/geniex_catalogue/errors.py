@@ -38,6 +38,7 @@ GenieXError
 ├── ContextLengthError           a prompt longer than the context
 ├── TemplateError                the model's chat template refused the messages
 └── GenerationError              decoding failed
+    └── WorkerCrashedError       the process that computed it ended
 """
 
 from collections.abc import Sequence
@@ -349,17 +350,22 @@ class SpeculativeError(GenieXError):
 
 
 class ContextLengthError(GenieXError):
-    """Raised when a prompt does not fit; both numbers are tokens."""
+    """Raised when a prompt does not fit; both numbers are tokens.
 
-    def __init__(self, prompt_tokens: int, context_length: int) -> None:
+    `at_least`: the prompt is so long that its tokens were not counted, only bounded.
+    """
+
+    def __init__(self, prompt_tokens: int, context_length: int, *, at_least: bool = False) -> None:
+        count = f"at least {prompt_tokens}" if at_least else f"{prompt_tokens}"
         super().__init__(
-            f"context_length_exceeded: the prompt, with what was said before it, has "
-            f"{prompt_tokens} tokens; the maximum context length is {context_length} tokens, as "
-            "it is set here",
+            "context_length_exceeded: the prompt, with what was said before it, has "
+            f"{count} tokens; the maximum context length is {context_length} tokens, as it is set "
+            "here",
             hint="shorten the prompt, or raise the context with `--nctx`",
         )
         self.prompt_tokens = prompt_tokens
         self.context_length = context_length
+        self.at_least = at_least
 
 
 class TemplateError(GenieXError):
@@ -374,3 +380,16 @@ def _some(names: Sequence[str]) -> str:
     """The names with commas, where there are very many only the first."""
     rest = len(names) - _NAMES_SHOWN
     return ", ".join(names[:_NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+class WorkerCrashedError(GenerationError):
+    """Raised when a worker process ended; `how` follows "the worker", `words` are its last ones."""
+
+    def __init__(self, model: str, how: str, words: str = "", *, hint: str | None = None) -> None:
+        super().__init__(
+            f"the worker of `{model}` {how}" + (f" ({words})" if words else ""),
+            hint=hint or "send the request again: it gets a new worker",
+        )
+        self.model = model
+        self.how = how
+        self.words = words

@@ -126,6 +126,7 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.ContextLengthError: Row(400, "context_length_exceeded", "messages"),
     e.TemplateError: Row(400, "template_error", "messages"),
     e.GenerationError: Row(500, "generation_failed"),
+    e.WorkerCrashedError: Row(500, "worker_crashed"),
 }
 
 # hints that are said in other words, or for the terminal
@@ -195,10 +196,11 @@ def _body(status: int, message: str, param: str | None, code: str | None) -> Err
 
 def _text(error: e.GenieXError) -> str:
     if isinstance(error, e.ContextLengthError):
+        least = "at least " if error.at_least else ""
         return (
             f"This model's maximum context length is {error.context_length} tokens. However, you "
-            f"requested {error.prompt_tokens} tokens in the prompt. Please shorten the prompt, or "
-            "raise `nctx`."
+            f"requested {least}{error.prompt_tokens} tokens in the prompt. Please shorten the "
+            "prompt, or raise `nctx`."
         )
     text = _with_hint(error.message, _hint(error)).replace("`geniex list`", "`GET /v1/models`")
     return without_paths(_FLAG.sub(_field_of, text))

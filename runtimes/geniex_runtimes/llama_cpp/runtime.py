@@ -47,6 +47,8 @@ from geniex_runtimes.memory import DEFAULT_CONTEXT
 
 log = logging.getLogger("geniex.llama_cpp")
 
+# characters per token of the context from which on a prompt's length is looked at first
+_FAR_TOO_LONG = 16
 _WAIT = 0.2  # seconds between looks for a signal while waiting for an event
 
 
@@ -209,7 +211,11 @@ class LlamaCppModel(Loaded):
         an unknown token or a grammar that llama.cpp does not accept.
         """
         prompt = request.prompt
-        tokens = list(prompt) if is_tokens(prompt) else self.tokenize(prompt)  # type: ignore[arg-type]
+        if is_tokens(prompt):
+            tokens = list(prompt)
+        else:
+            self._check_length(prompt)  # type: ignore[arg-type]
+            tokens = self.tokenize(prompt)  # type: ignore[arg-type]
         if not tokens:
             raise UsageError("the prompt is empty")
         self._weights.vocab.check(tokens)
@@ -218,6 +224,16 @@ class LlamaCppModel(Loaded):
         with self._lock:
             self._check_open()
             return Answer(self._engine, self._task(request, tokens))
+
+    def _check_length(self, prompt: Sequence[PromptPiece]) -> None:
+        """Refuse what is far too long before it is tokenized, which takes seconds for megabytes."""
+        length = self._context.length
+        if sum(len(piece.text) for piece in prompt) > _FAR_TOO_LONG * length:
+            with self._lock:
+                self._check_open()
+                least = self._weights.vocab.at_least(prompt)
+            if least > length:
+                raise ContextLengthError(least, length, at_least=True)
 
     def _task(self, request: GenerationRequest, tokens: list[int]) -> Task:
         sampling = filled(request.sampling, self._info.sampling_defaults)

@@ -130,6 +130,23 @@ class Vocab:
             tokens.insert(0, self.bos)
         return tokens
 
+    def at_least(self, prompt: Sequence[PromptPiece]) -> int:
+        """How many tokens a prompt has at least, by its length alone; 0 where that tells nothing.
+
+        Some tokenizers drop white space, so that a long text may have few tokens.
+        """
+        api = self._library.api
+        kinds = (api.LLAMA_VOCAB_TYPE_SPM, api.LLAMA_VOCAB_TYPE_BPE)
+        if api.llama_vocab_type(self._handle) not in kinds:
+            return 0
+        return sum(len(piece.text) for piece in prompt) // max(1, self._longest)
+
+    @functools.cached_property
+    def _longest(self) -> int:
+        """Bytes of the longest token's text."""
+        text_of = self._library.api.llama_vocab_get_text
+        return max((len(text_of(self._handle, t) or b"") for t in range(self.size)), default=0)
+
     def _parts(self, text: str) -> list[str]:
         """A long text in parts that have the same tokens as the whole.
 

@@ -21,6 +21,7 @@ from geniex_runtimes.contract import (
     TextEvent,
 )
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
+from geniex_runtimes.llama_cpp.vocab import Vocab
 from tests.geniex_runtimes.llama_cpp.answers import GREEDY, answer, load, resolved, turn
 
 PARIS = "The capital of France is Paris."
@@ -73,6 +74,17 @@ def test_a_prompt_longer_than_the_context_is_refused(tiny: LlamaCppModel) -> Non
         tiny.generate(GenerationRequest(prompt))
     assert (error.value.prompt_tokens, error.value.context_length) == (len(prompt), 1024)
     assert answer(tiny, QUESTION).text == PARIS, "it left nothing behind"
+
+
+def test_a_prompt_of_megabytes_is_refused_without_being_tokenized(
+    tiny: LlamaCppModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "the owl and the fox " * 100_000
+    whole = len(tiny.tokenize([PromptPiece(text[: len(text) // 50])])) * 50
+    monkeypatch.setattr(Vocab, "tokenize", lambda *_: pytest.fail("tokenized"))
+    with pytest.raises(ContextLengthError, match="at least") as caught:
+        tiny.generate(GenerationRequest([PromptPiece(text)]))
+    assert tiny.info.context_length < caught.value.prompt_tokens <= whole
 
 
 def test_a_context_that_fills_ends_with_length_and_keeps_the_text(tiny_chat: Path) -> None:
