@@ -9,6 +9,7 @@ import argparse
 import statistics
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,8 +53,10 @@ def compare_tokens(ours: Child, peer: Child, count: int) -> list[Difference]:
             shared = shared_length(prompt, theirs_prompt)
             differences.append(Difference(text, shared, tuple(prompt), tuple(theirs_prompt)))
             continue
-        mine = ours.play(prompt, count, with_tokens=True).tokens
-        theirs = peer.play(prompt, count, with_tokens=True).tokens
+        # both at a time: they are processes of their own, and nobody looks at their speed
+        with ThreadPoolExecutor(2) as pool:
+            asked = [pool.submit(it.play, prompt, count, with_tokens=True) for it in (ours, peer)]
+            mine, theirs = (answer.result().tokens for answer in asked)
         if mine != theirs:
             differences.append(Difference(text, shared_length(mine, theirs), mine, theirs))
     return differences

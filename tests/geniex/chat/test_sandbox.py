@@ -124,7 +124,7 @@ HARMLESS = {
 
 @pytest.mark.parametrize("source", [pytest.param(s, id=name) for name, s in ATTACKS.items()])
 def test_an_attack_is_a_template_error_in_bounded_time(source: str) -> None:
-    template = ChatTemplate(source, limits=replace(LIMITS, seconds=0.5))
+    template = ChatTemplate(source, limits=replace(LIMITS, seconds=0.25))
     begin = time.monotonic()
     with pytest.raises(TemplateError) as caught:
         template.render(USER)

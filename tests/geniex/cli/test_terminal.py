@@ -82,34 +82,31 @@ def test_a_signal_leaves_the_terminal_as_found(
         assert shown.settings() == shown.before
 
 
+# the moment's name: scenario, arguments, what is shown then, kind of terminal
+MOMENTS = {
+    "prompt": ("plain", ("infer",), "Send a message", "xterm"),
+    "prompt, dumb": ("plain", ("infer",), "\n>", "dumb"),
+    "load of a chat": ("slow-load", ("infer",), "loading model", "xterm"),
+    "load": ("slow-load", ("infer", "-p", "hi"), "loading model", "xterm"),
+    "prefill": ("slow-prefill", ("infer", "-p", "hi"), "encoding", "xterm"),
+    "decode": ("endless", ("infer", "-p", "hi"), "word word", "xterm"),
+}
+
+
 @pytest.mark.parametrize(
-    ("number", "code"),
+    ("number", "code", "moment"),
     [
-        pytest.param(signal.SIGTERM, 143, id="SIGTERM"),
-        pytest.param(signal.SIGHUP, 129, id="SIGHUP"),
-        pytest.param(signal.SIGQUIT, 131, id="SIGQUIT"),
+        *((signal.SIGTERM, 143, moment) for moment in MOMENTS),
+        # one handler for all: where another one would differ is who owns the terminal
+        *((signal.SIGHUP, 129, moment) for moment in ("prompt", "prompt, dumb", "decode")),
+        *((signal.SIGQUIT, 131, moment) for moment in ("prompt", "prompt, dumb", "load")),
     ],
-)
-@pytest.mark.parametrize(
-    ("scenario", "args", "sign", "kind"),
-    [
-        pytest.param("plain", ("infer",), "Send a message", "xterm", id="prompt"),
-        pytest.param("plain", ("infer",), "\n>", "dumb", id="prompt, dumb"),
-        pytest.param("slow-load", ("infer",), "loading model", "xterm", id="load of a chat"),
-        pytest.param("slow-load", ("infer", "-p", "hi"), "loading model", "xterm", id="load"),
-        pytest.param("slow-prefill", ("infer", "-p", "hi"), "encoding", "xterm", id="prefill"),
-        pytest.param("endless", ("infer", "-p", "hi"), "word word", "xterm", id="decode"),
-    ],
+    ids=lambda value: value.name if isinstance(value, signal.Signals) else str(value),
 )
 def test_a_signal_to_end_leaves_the_terminal_as_found(
-    data_dir: Path,
-    scenario: str,
-    args: tuple[str, ...],
-    sign: str,
-    kind: str,
-    number: signal.Signals,
-    code: int,
+    data_dir: Path, number: signal.Signals, code: int, moment: str
 ) -> None:
+    scenario, args, sign, kind = MOMENTS[moment]
     with terminal(*scripted(scenario, *args), TERM=kind) as shown:
         shown.wait_for(sign)
         shown.look(0.2)

@@ -165,4 +165,4 @@ def test_eight_answers_at_once_of_weights_that_round_differently_from_eight_rows
     )
     form = "<start_of_turn>user\n{}<end_of_turn>\n<start_of_turn>model\n"
     with load(gemma3, slots=8) as model:
-        texts_together_and_alone(model, [form.format(question) for question in questions], 64)
+        texts_together_and_alone(model, [form.format(question) for question in questions], 32)
