@@ -73,6 +73,7 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.ContextLengthError: Row(FAILED, "shorten the prompt, or raise the context with `--nctx`"),
     e.TemplateError: Row(FAILED, "the model's chat template decides what it takes"),
     e.GenerationError: Row(FAILED, "run it again with `--log debug` to see more"),
+    e.WorkerCrashedError: Row(FAILED),
 }
 
 

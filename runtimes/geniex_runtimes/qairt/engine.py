@@ -7,16 +7,20 @@ does all that, the same for every engine, in the function that it hands to `eval
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from geniex_runtimes.contract import QairtEngine
 
-EngineName: TypeAlias = Literal["genie", "ort"]
-Floats: TypeAlias = npt.NDArray[np.float32]
+if TYPE_CHECKING:
+    # the runtime's side of the pipes computes nothing
+    import numpy as np
+    import numpy.typing as npt
+
+EngineName: TypeAlias = QairtEngine
+Floats: TypeAlias = "npt.NDArray[np.float32]"
 
 # what is to follow the tokens so far, given their logits; None ends the evaluation
-Choose: TypeAlias = Callable[[Floats], int | None]
+Choose: TypeAlias = "Callable[[Floats], int | None]"
 
 
 @dataclass(frozen=True, slots=True)
