@@ -40,7 +40,7 @@ def write_files(
         "model_name": "Tiny-Talk",
         "runtime": "genie",
         "precision": "w8a16",
-        "chipset": "qualcomm-snapdragon-x-elite" if arch == 73 else None,
+        "chipset_attributes": {"htp_version": arch, "soc_model": SOCS[arch]},
         "tool_versions": {"qairt": qairt_version},
         "model_files": {spec.name: _signature(model, ranges) for spec, model in graphs.items()},
         "genie": {

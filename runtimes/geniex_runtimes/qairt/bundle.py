@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from geniex_catalogue.errors import BundleError
+from geniex_catalogue.errors import BundleError, BundleTargetError
 from geniex_catalogue.folder import BUNDLE_CONFIG
 from geniex_runtimes.contract import SamplingOptions
 from geniex_runtimes.qairt.bundle_facts import (
     GraphName,
-    HtpTarget,
     Metadata,
     chat_template,
     read_metadata,
@@ -23,6 +22,8 @@ from geniex_runtimes.qairt.bundle_tokenizer import read_token_texts
 _MAX_CONTEXT = 1 << 24
 _MAX_VOCABULARY = 1 << 24
 _MAX_SHARDS = 256
+# the text part of a bundle for images
+_TEXT_GENERATOR = "text-generator.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class Bundle:
     it stands: its paths are relative to `folder`. `context_length` (tokens) is what it was
     compiled for at most, `context_lengths` all that it has graphs for. `graphs` may be empty: only
     the binaries know for sure. `bos_id` None: no token opens a prompt. `size` is bytes of all
-    files that it names. `soc_model` and `htp_arch` are what its back-end settings name.
+    files that it names. `soc_model` and `htp_arch` are of the Hexagon that it was compiled for,
+    by its back-end settings, else by its metadata.
     """
 
     folder: Path
@@ -70,14 +72,15 @@ def read_bundle(folder: Path) -> Bundle:
     Everything that its JSON files name is inside the folder, is there, and is not empty. Nothing
     native is touched, and whether it can run here is for `verification` to say.
     """
+    metadata = read_metadata(folder)
+    _check_kind(folder, metadata)
     config = read_json(folder / BUNDLE_CONFIG)
     dialog = _dialog(config)
     engine = dialog.section("engine")
-    metadata = read_metadata(folder)
     shards = _shards(folder, engine.section("model"))
     tokenizer = inside(folder, *_named(dialog.section("tokenizer"), "path"))
     extensions = _extensions(folder, engine.section("backend"))
-    target = read_target(extensions) if extensions else HtpTarget()
+    target = read_target(extensions) if extensions else metadata.target
     context = dialog.section("context")
     bos_id, eos_ids, pad_id = _special_ids(context)
     texts = read_token_texts(tokenizer, bos_id, eos_ids)
@@ -100,7 +103,7 @@ def read_bundle(folder: Path) -> Bundle:
         graphs=metadata.graphs,
         chipset=metadata.chipset,
         soc_model=target.soc_model,
-        htp_arch=target.htp_arch,
+        htp_arch=target.htp_arch or metadata.target.htp_arch,
         qairt_version=metadata.qairt_version,
         precision=metadata.precision,
         vision=metadata.vision,
@@ -111,6 +114,19 @@ def read_bundle(folder: Path) -> Bundle:
         end_tokens=texts.end,
         size=sum(path.stat().st_size for path in named),
     )
+
+
+def _check_kind(folder: Path, metadata: Metadata) -> None:
+    """Refuse a bundle for images, whose parts are wired up in files of other names."""
+    if (folder / BUNDLE_CONFIG).exists():
+        return
+    if metadata.vision or (folder / _TEXT_GENERATOR).exists():
+        raise BundleTargetError(
+            folder,
+            "a runtime for images",
+            "a runtime for text alone",
+            hint="pull a bundle of a text model",
+        )
 
 
 def _dialog(config: Section) -> Section:

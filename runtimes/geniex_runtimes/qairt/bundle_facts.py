@@ -9,12 +9,14 @@ from geniex_catalogue.errors import BundleError
 from geniex_catalogue.folder import BUNDLE_FACTS
 from geniex_catalogue.regular import read_regular
 from geniex_runtimes.qairt.bundle_json import Section, read_json
+from geniex_runtimes.qairt.prefix_template import prefix_template
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TEMPLATE_FILE = "chat_template.jinja"
 _MAX_TEMPLATE = 1 << 20
 _MAX_GRAPHS = 4096
 _MAX_CONTEXT = 1 << 24
+_MAX_SOC = 1 << 20
 _GRAPH = re.compile(r"(?:[A-Za-z]+_)?ar(\d{1,7})_cl(\d{1,8})_(\d{1,4})_of_(\d{1,4})")
 _ARCH = re.compile(r"[vV](\d{2,3})")
 _VISION_FILE = re.compile(r"vision|image_encoder|veg", re.IGNORECASE)
@@ -32,25 +34,27 @@ class GraphName:
 
 
 @dataclass(frozen=True, slots=True)
+class HtpTarget:
+    """The Hexagon that a bundle is for."""
+
+    soc_model: int | None = None
+    htp_arch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Metadata:
     """What metadata.json states; everything in it may be left out."""
 
     model_id: str | None = None
     precision: str | None = None
     chipset: str | None = None
+    target: HtpTarget = HtpTarget()
     qairt_version: str | None = None
     context_lengths: tuple[int, ...] = ()
     graphs: tuple[GraphName, ...] = ()
     chat_template: str | None = None
+    prefix_template: str | None = None
     vision: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HtpTarget:
-    """The Hexagon that the back-end settings name."""
-
-    soc_model: int | None = None
-    htp_arch: int | None = None
 
 
 def read_metadata(folder: Path) -> Metadata:
@@ -66,15 +70,21 @@ def read_metadata(folder: Path) -> Metadata:
     graphs = tuple(filter(None, map(graph_name, files.values)))
     stated = genie.wholes("context_lengths", 1, _MAX_CONTEXT)
     lengths = {*stated, *(graph.context_length for graph in graphs)}
+    chipset = facts.section("chipset_attributes")
     vision = genie.values.get("supports_vision") is True
+    has_table = isinstance(genie.values.get("chat_template"), dict)
     return Metadata(
         model_id=facts.text("model_id"),
         precision=facts.text("precision"),
-        chipset=facts.text("chipset"),
-        qairt_version=facts.section("tool_versions").text("qairt"),
+        chipset=chipset.text("name") or facts.text("chipset"),
+        target=HtpTarget(
+            chipset.whole("soc_model", 0, _MAX_SOC), chipset.whole("htp_version", 0, 999)
+        ),
+        qairt_version=_version(facts.section("tool_versions").text("qairt")),
         context_lengths=tuple(sorted(lengths)),
         graphs=graphs,
-        chat_template=_template_of(genie),
+        chat_template=None if has_table else genie.text("chat_template"),
+        prefix_template=prefix_template(genie.section("chat_template")) if has_table else None,
         vision=vision or any(_VISION_FILE.search(name) for name in files.values),
     )
 
@@ -96,9 +106,9 @@ def read_target(extensions: Path) -> HtpTarget:
     if not devices:
         return HtpTarget()
     device = Section(extensions, devices[0], "devices[0]")
-    soc = device.whole("soc_model", 0, 1 << 20)
+    soc = device.whole("soc_model", 0, _MAX_SOC)
     if soc is None:
-        soc = device.whole("soc_id", 0, 1 << 20)
+        soc = device.whole("soc_id", 0, _MAX_SOC)
     arch = device.text("dsp_arch")
     if arch is None:
         return HtpTarget(soc)
@@ -109,7 +119,10 @@ def read_target(extensions: Path) -> HtpTarget:
 
 
 def chat_template(folder: Path, metadata: Metadata) -> str | None:
-    """The chat template: of metadata.json, tokenizer_config.json or chat_template.jinja."""
+    """The chat template: of metadata.json, tokenizer_config.json or chat_template.jinja.
+
+    Where none of them has one, metadata.json's table of prefixes stands in. Raises BundleError.
+    """
     if metadata.chat_template is not None:
         return metadata.chat_template
     path = folder / TOKENIZER_CONFIG
@@ -117,7 +130,7 @@ def chat_template(folder: Path, metadata: Metadata) -> str | None:
         return found
     path = folder / TEMPLATE_FILE
     if not path.exists():
-        return None
+        return metadata.prefix_template
     try:
         data = read_regular(path, _MAX_TEMPLATE + 1)
         text = data.decode()
@@ -128,10 +141,9 @@ def chat_template(folder: Path, metadata: Metadata) -> str | None:
     return text
 
 
-def _template_of(genie: Section) -> str | None:
-    """A Jinja template; a table of prefixes and suffixes says less than the tokenizer does."""
-    value = genie.values.get("chat_template")
-    return None if isinstance(value, dict) else genie.text("chat_template")
+def _version(text: str | None) -> str | None:
+    """The three numbers of a version that may name a build behind them: 2.45.0."""
+    return ".".join(text.removeprefix("v").split(".")[:3]) if text else None
 
 
 def _of_tokenizer(settings: Section) -> str | None:

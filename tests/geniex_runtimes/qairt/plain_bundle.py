@@ -34,8 +34,12 @@ CONFIG: Json = {
 METADATA: Json = {
     "model_id": "plain",
     "precision": "w4a16",
-    "chipset": "qualcomm-snapdragon-x-elite",
-    "tool_versions": {"qairt": "2.45.0"},
+    "chipset_attributes": {
+        "name": "qualcomm-snapdragon-x-elite",
+        "htp_version": 73,
+        "soc_model": 60,
+    },
+    "tool_versions": {"qairt": "2.45.0.260326154327"},
     "model_files": {
         "prompt_ar128_cl4096_1_of_2": {"inputs": {}, "outputs": {}},
         "ar1_cl2048_2_of_2": {"inputs": {}, "outputs": {}},

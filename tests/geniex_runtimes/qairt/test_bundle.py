@@ -4,9 +4,10 @@ import os
 import sys
 from pathlib import Path
 
+import jinja2
 import pytest
 
-from geniex_catalogue.errors import BundleError
+from geniex_catalogue.errors import BundleError, BundleTargetError
 from geniex_runtimes.contract import SamplingOptions
 from geniex_runtimes.qairt.bundle import read_bundle
 from geniex_runtimes.qairt.bundle_json import MAX_JSON
@@ -28,6 +29,10 @@ POSIX = pytest.mark.skipif(sys.platform == "win32", reason="needs links and pipe
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return write(tmp_path / "plain")
+
+
+def text_generator(folder: Path) -> None:
+    (folder / "text-generator.json").write_text("{}", encoding="utf-8")
 
 
 def test_what_a_whole_bundle_says(folder: Path) -> None:
@@ -90,7 +95,10 @@ def test_what_may_be_left_out(folder: Path) -> None:
             put(META, "genie.chat_template", {"user_prefix": "Q: "}),
             "chat_template",
             "of the tokenizer",
-            id="a table is no template",
+            id="a table says less than a template",
+        ),
+        pytest.param(
+            put(GENIE, "dialog.engine.backend.extensions", ...), "htp_arch", 73, id="by metadata"
         ),
         pytest.param(
             put(
@@ -111,7 +119,8 @@ def test_what_may_be_left_out(folder: Path) -> None:
         pytest.param(
             put(EXT, "devices", [{"soc_id": 69, "dsp_arch": "V79"}]), "htp_arch", 79, id="soc_id"
         ),
-        pytest.param(put(EXT, "devices", []), "htp_arch", None, id="no device"),
+        pytest.param(put(EXT, "devices", []), "htp_arch", 73, id="no device"),
+        pytest.param(put(META, "chipset_attributes", ...), "chipset", None, id="no chipset"),
         pytest.param(content("a.bin", b"x" * 7), "model_id", "plain", id="any bytes"),
     ],
 )
@@ -124,6 +133,67 @@ def test_a_template_of_its_own(folder: Path) -> None:
     (folder / "tokenizer_config.json").unlink()
     (folder / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
     assert read_bundle(folder).chat_template == "{{ messages }}"
+
+
+TALK = [("system", "Be brief."), ("user", "Hi {{ x }}"), ("assistant", "Ho"), ("user", "And?")]
+
+
+@pytest.mark.parametrize(
+    ("table", "talk", "text"),
+    [
+        pytest.param({}, TALK, None, id="empty"),
+        pytest.param({"user_prefix": "", "vision_start": "<v>"}, TALK, None, id="nothing in it"),
+        pytest.param(
+            {"user_prefix": "Question: ", "user_suffix": " Answer:"},
+            [("user", "why?")],
+            "Question: why? Answer:",
+            id="question",
+        ),
+        pytest.param(
+            {
+                "global_prefix": "<s>",
+                "system_prefix": '<"sys">\n',
+                "system_suffix": "</\\sys>",
+                "user_prefix": "👤 ",
+                "user_suffix": "\x1f{{ }}",
+                "assistant_prefix": "ß: ",
+                "assistant_suffix": "\u2581",
+                "default_system_prompt": "unused",
+            },
+            TALK,
+            '<s><"sys">\nBe brief.</\\sys>👤 Hi {{ x }}\x1f{{ }}ß: Ho\u2581👤 And?\x1f{{ }}ß: ',
+            id="all of it",
+        ),
+        pytest.param(
+            {"system_prefix": "[", "system_suffix": "]", "default_system_prompt": "Help."},
+            [("user", "Hi")],
+            "[Help.]Hi",
+            id="default prompt",
+        ),
+    ],
+)
+def test_a_table_of_prefixes(
+    folder: Path, table: dict[str, str], talk: list[tuple[str, str]], text: str | None
+) -> None:
+    (folder / "tokenizer_config.json").unlink()
+    put(META, "genie.chat_template", table)(folder)
+    template = read_bundle(folder).chat_template
+    if text is None or template is None:
+        assert template is text
+        return
+    messages = [{"role": role, "content": words} for role, words in talk]
+    rendered = jinja2.Template(template, keep_trailing_newline=True).render(
+        messages=messages, add_generation_prompt=True
+    )
+    assert rendered == text
+
+
+@pytest.mark.parametrize("change", [put(META, "genie.supports_vision", True), text_generator])
+def test_a_bundle_for_images(folder: Path, change: Change) -> None:
+    change(folder)
+    (folder / GENIE).unlink()
+    with pytest.raises(BundleTargetError, match="a runtime for images; here is a runtime for text"):
+        read_bundle(folder)
 
 
 DAMAGE = {
@@ -242,6 +312,11 @@ DAMAGE = {
         put(META, "genie.context_lengths", ["long"]),
         META,
         "`genie.context_lengths` is not a whole number",
+    ),
+    "prefix is a number": (
+        put(META, "genie.chat_template", {"user_prefix": 1}),
+        META,
+        "`genie.chat_template.user_prefix` is not text",
     ),
     "template is a number": (
         put(META, "genie.chat_template", 7),
