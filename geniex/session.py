@@ -195,14 +195,19 @@ def _check(options: AnswerOptions) -> None:
         raise UsageError("`grammar` takes a text in GBNF")
 
 
-def find_model(name: str, settings: Settings, use: Use = "model") -> ResolvedModel | PullNeeded:
-    """The files of a model, or what would have to be pulled. Raises the catalogue's errors."""
-    return resolve(name, Store(settings.data_dir), use)
+def find_model(
+    name: str, settings: Settings, use: Use = "model", *, paths: bool = True
+) -> ResolvedModel | PullNeeded:
+    """The files of a model, or what would have to be pulled; without `paths`, never a path's.
+
+    Raises the catalogue's errors.
+    """
+    return resolve(name, Store(settings.data_dir), use, paths=paths)
 
 
-def find_local_model(name: str, settings: Settings) -> ResolvedModel:
+def find_local_model(name: str, settings: Settings, *, paths: bool = True) -> ResolvedModel:
     """The files of a model that is here. Raises ModelNotFoundError or PrecisionNotFoundError."""
-    return _here(name, find_model(name, settings))
+    return _here(name, find_model(name, settings, paths=paths))
 
 
 def _here(name: str, found: ResolvedModel | PullNeeded) -> ResolvedModel:

@@ -66,23 +66,26 @@ class PullNeeded:
     cached_precisions: tuple[str, ...] = ()
 
 
-def resolve(text: str, store: Store, use: Use = "model") -> ResolvedModel | PullNeeded:
+def resolve(
+    text: str, store: Store, use: Use = "model", *, paths: bool = True
+) -> ResolvedModel | PullNeeded:
     """What `text` means: an existing path, else a model of the store, else a built-in one.
 
-    `use` is what it is wanted for: a draft is refused as a model. Headers are read, weights are
-    not. Raises ModelRefError, ModelNotFoundError (ModelPathError), PrecisionNotFoundError,
-    AmbiguousModelError, GGUFError (IncompleteShardsError), RoleError for files that are no such
-    thing, ModelFileError for what cannot be read, and StoreError for a damaged model
-    (StoreBusyError while another process changes it).
+    Without `paths` it is a name, whatever the current folder holds. `use` is what it is wanted for:
+    a draft is refused as a model. Headers are read, weights are not. Raises ModelRefError,
+    ModelNotFoundError (ModelPathError), PrecisionNotFoundError, AmbiguousModelError, GGUFError
+    (IncompleteShardsError), RoleError for files that are no such thing, ModelFileError for what
+    cannot be read, and StoreError for a damaged model (StoreBusyError while another process changes
+    it).
     """
-    path = names.local_path(text)
+    path = names.local_path(text) if paths else None
     if path is not None:
         with readable(path):
             return _from_path(path, text, use)
     try:
         ref = names.parse(text, catalogue().aliases)
     except ModelNotFoundError as exc:
-        if Path(text).is_dir():  # a bare word that is a folder here, and no alias
+        if paths and Path(text).is_dir():  # a bare word that is a folder here, and no alias
             raise _no_model(text) from exc
         raise
     stored = store.find(ref)

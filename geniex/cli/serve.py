@@ -143,13 +143,14 @@ def serve(
     from geniex.server.options import ServerOptions
     from geniex.server.residents import PoolOptions
 
+    paths = _paths((*named, settings.model))
     options = ServerOptions(
         api_key=_api_key(api_key),
         origins=tuple(filter(None, parse_origins(settings.origins or "").split(","))),
         grammar_dir=_folder(grammar_dir),
         grace=grace,
         preload=_found(named, settings),
-        paths=_paths((*named, settings.model)),
+        paths=paths,
     )
     pool = PoolOptions(
         slots=settings.parallel,
@@ -157,6 +158,7 @@ def serve(
         keep_alive=None if settings.keepalive < 0 else float(settings.keepalive),
         memory_budget=None if memory_budget is None else parse_size(memory_budget),
         pinned=pins,
+        paths=paths,
     )
     return _run(settings, options, pool, address, (ssl_keyfile, ssl_certfile))
 

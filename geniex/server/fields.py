@@ -317,13 +317,6 @@ def _name(text: str, param: str, state: ServerState) -> str:
         ) from exc
     except ModelNotFoundError:
         return text  # a bare name that is no alias: the pool tells what is like it
-    if names.local_path(text) is not None:
-        raise invalid(
-            f"`{param}`: `{text[:200]}` is also a folder where this server was started, and a "
-            "request may not name one",
-            param,
-            hint="start the server elsewhere",
-        )
     return text
 
 

@@ -5,6 +5,7 @@ of an answer, and a few looks at the disk tell whether anything has changed.
 """
 
 import difflib
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -57,8 +58,10 @@ class _Known:
 class Finder:
     """Finds what is here; nothing is ever pulled. Usable from any thread."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, paths: Container[str] | None = None) -> None:
+        """`paths` are the texts that may mean a path (None: all); all others are names."""
         self._settings = settings
+        self._paths = paths
         self._store = Store(settings.data_dir)
         self._known: dict[tuple[str, bool], _Known] = {}
 
@@ -69,7 +72,7 @@ class Finder:
         if (known := self._recall(name, draft=False)) is not None:
             return known
         try:
-            found = find_local_model(name, self._settings)
+            found = find_local_model(name, self._settings, paths=self._may_be_path(name))
         except ModelPathError:
             raise
         except ModelNotFoundError as exc:
@@ -83,7 +86,7 @@ class Finder:
         if (known := self._recall(name, draft=True)) is not None:
             return known
         try:
-            found = find_model(name, self._settings, "draft")
+            found = find_model(name, self._settings, "draft", paths=self._may_be_path(name))
         except ModelNotFoundError as exc:
             raise DraftNotFoundError(name, exc.suggestions, hint=exc.hint) from exc
         except GenieXError as exc:
@@ -96,6 +99,9 @@ class Finder:
         if found.cached_precisions:
             hint += f"; of it are here: {', '.join(found.cached_precisions)}"
         raise DraftNotFoundError(name, hint=hint)
+
+    def _may_be_path(self, name: str) -> bool:
+        return self._paths is None or name in self._paths
 
     def _with_near_names(self, name: str, error: ModelNotFoundError) -> ModelNotFoundError:
         if error.suggestions:
@@ -125,7 +131,8 @@ class Finder:
         if model.ref is not None:
             folders.add(self._store.folder(model.ref))
         places = [*model.files, *sorted(folders)]
-        return names.local_path(name), *(_seen(place) for place in places)
+        path = names.local_path(name) if self._may_be_path(name) else None
+        return path, *(_seen(place) for place in places)
 
 
 def _seen(path: Path) -> tuple[int, int, int, int] | None:

@@ -66,7 +66,7 @@ def _preload(state: ServerState, gone: threading.Event) -> None:
     for name in state.options.preload:
         state.not_ready = "; ".join([*failures, f"`{name}` is being loaded"])
         try:
-            wish = ModelWish(name, purpose=purpose_of(name, state.settings))
+            wish = ModelWish(name, purpose=purpose_of(name, state.settings, state.options))
             state.pool.acquire(wish, gone).close()
         except LoadCancelledError:
             return

@@ -50,7 +50,7 @@ class Pool:
         self._settings = settings
         self._options = options
         self._open = opener
-        self._finder = Finder(settings)
+        self._finder = Finder(settings, options.paths)
         self._budget = Budget(options.memory_budget)
         self._changed = threading.Condition()
         self._sets: list[ContextSet] = []

@@ -34,6 +34,7 @@ class PoolOptions:
     `slots` requests run side by side on a model, `max_queue` more may wait for it. `keep_alive` is
     seconds from the end of the last request (None: for ever). `memory_budget` is bytes for all
     models (None: what the machine has free, less a reserve). `pinned` names stay for good.
+    `paths` are the models by path that may be loaded (None: any).
     """
 
     slots: int = 4
@@ -41,6 +42,7 @@ class PoolOptions:
     keep_alive: float | None = 300.0
     memory_budget: int | None = None
     pinned: tuple[str, ...] = ()
+    paths: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,8 @@ def router(state: ServerState) -> APIRouter:
 def _wish(body: RequestFields, state: ServerState) -> ModelWish:
     """A wish for the model as what it is: an embedding model has tokens, too."""
     wish = body.wish(state)
-    return replace(wish, purpose=purpose_of(wish.name or state.settings.model, state.settings))
+    name = wish.name or state.settings.model
+    return replace(wish, purpose=purpose_of(name, state.settings, state.options))
 
 
 def _tokens(body: TokenizeRequest, model: LoadedModel) -> list[int] | list[TokenPiece]:

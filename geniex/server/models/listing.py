@@ -52,7 +52,7 @@ def find(name: str, settings: Settings, options: ServerOptions) -> Listed:
     Raises ModelNotFoundError and PrecisionNotFoundError for what is not here.
     """
     text = name if name in options.paths else str(names.parse(name, catalogue().aliases))
-    found = find_model(text, settings, "draft")
+    found = find_model(text, settings, "draft", paths=text in options.paths)
     if isinstance(found, ResolvedModel):
         owner = found.ref.org if found.ref is not None else names.LOCAL_ORG
         device = _bundle_device() if found.format == "qairt" else None
@@ -64,9 +64,9 @@ def find(name: str, settings: Settings, options: ServerOptions) -> Listed:
     raise ModelNotFoundError(name, hint=f"run `geniex pull {found.ref}` first")
 
 
-def purpose_of(name: str, settings: Settings) -> Purpose:
+def purpose_of(name: str, settings: Settings, options: ServerOptions) -> Purpose:
     """What a model is loaded for, by its header. Raises the catalogue's errors."""
-    found = find_local_model(name, settings)
+    found = find_local_model(name, settings, paths=name in options.paths)
     embeds = found.header is not None and found.header.role == "embedding"
     return "embedding" if embeds else "text"
 

@@ -47,7 +47,7 @@ def router(state: ServerState) -> APIRouter:
         """Load a model now, so that the first request finds it in memory."""
         asked = (body or LoadRequest.model_validate({})).model_copy(update={"model": model})
         found = await run_in_threadpool(listing.find, model, settings, options)
-        purpose = await run_in_threadpool(listing.purpose_of, found.id, settings)
+        purpose = await run_in_threadpool(listing.purpose_of, found.id, settings, options)
         wish = asked.wish(state, purpose)
         work = blaming(asked, leased(state.pool, wish, asked.stays(), _facts))
         [loaded] = await collect(work, request)

@@ -70,6 +70,21 @@ def test_another_file_in_the_folder_counts(finder: Finder, folder: Path, tiny_ch
         finder.model(str(folder))
 
 
+def test_a_folder_of_a_models_name_is_no_model_of_the_server(
+    tmp_path: Path, tiny_chat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("geniex/tiny-chat", "geniex/tiny-chat-draft", "acme/other"):
+        (tmp_path / name).mkdir(parents=True)
+        shutil.copy(tiny_chat, tmp_path / name / "a.gguf")
+    monkeypatch.chdir(tmp_path)
+    finder = Finder(Settings(data_dir=tmp_path / "data"), frozenset({"acme/other"}))
+    assert finder.model("geniex/tiny-chat").name == "geniex/tiny-chat:Q8_0"
+    assert finder.draft("geniex/tiny-chat-draft").name == "geniex/tiny-chat-draft:Q8_0"
+    assert finder.model("acme/other").path.name == "a.gguf"
+    with pytest.raises(ModelNotFoundError):
+        Finder(Settings(data_dir=tmp_path / "data"), frozenset()).model("acme/other")
+
+
 def test_what_appears_in_the_store_comes_before_the_built_in_one(
     finder: Finder, tmp_path: Path
 ) -> None:
