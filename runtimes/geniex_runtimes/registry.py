@@ -11,28 +11,29 @@ from geniex_runtimes.contract import Availability, Runtime
 
 ENTRY_POINTS = "geniex.runtimes.v1"
 
-BUILT_IN = {"llama_cpp": "geniex_runtimes.llama_cpp.runtime:LlamaCppRuntime"}
-
-# runtimes that are known by name but not built: what they would run
-ANNOUNCED = {"qairt": frozenset({"qairt"})}
+BUILT_IN = {
+    "llama_cpp": "geniex_runtimes.llama_cpp.runtime:LlamaCppRuntime",
+    "qairt": "geniex_runtimes.qairt.runtime:QairtRuntime",
+}
 
 # the module that a runtime stands on, and the distribution that brings it
-_PACKAGES = {"llama_cpp": ("llama_cpp", "llama-cpp-python")}
+_PACKAGES = {
+    "llama_cpp": ("llama_cpp", "llama-cpp-python"),
+    "qairt": ("onnxruntime_qnn", "'geniex-local[qairt]'"),
+}
 
 
 def names() -> tuple[str, ...]:
     """Every known runtime, the built-in ones first; importing nothing but their names."""
-    return tuple(dict.fromkeys((*BUILT_IN, *ANNOUNCED, *_entry_points())))
+    return tuple(dict.fromkeys((*BUILT_IN, *_entry_points())))
 
 
 def get(name: str) -> Runtime:
     """The runtime of that name.
 
-    Raises UsageError for a name nobody has, RuntimeNotInstalledError for a runtime that is not
-    built yet, whose package is missing, or whose package is there but does not import.
+    Raises UsageError for a name nobody has, RuntimeNotInstalledError for a runtime whose package
+    is missing, or is there but does not import.
     """
-    if name in ANNOUNCED:
-        raise RuntimeNotInstalledError(_not_built(name), hint="use `--runtime llama_cpp`")
     target = BUILT_IN.get(name) or _entry_points().get(name)
     if target is None:
         raise UsageError(f"unknown runtime `{name}`; known: {', '.join(names())}")
@@ -51,8 +52,6 @@ def get(name: str) -> Runtime:
 
 def availability_of(name: str) -> Availability:
     """Whether a runtime can be used, what it runs, or why not. Never raises."""
-    if name in ANNOUNCED:
-        return Availability(False, reason=_not_built(name), formats=ANNOUNCED[name])
     try:
         runtime = get(name)
         found = runtime.availability()
@@ -67,10 +66,6 @@ def availability_of(name: str) -> Availability:
 def availability() -> dict[str, Availability]:
     """`availability_of` every known runtime, by name."""
     return {name: availability_of(name) for name in names()}
-
-
-def _not_built(name: str) -> str:
-    return f"the {name} runtime is not part of this version yet"
 
 
 def _missing(name: str, module: str, exc: ModuleNotFoundError) -> RuntimeNotInstalledError:

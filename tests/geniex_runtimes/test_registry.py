@@ -1,4 +1,4 @@
-"""Runtimes are found by name; a missing package, a broken one and one not built are told apart."""
+"""Runtimes are found by name; a missing package and a broken one are told apart."""
 
 import subprocess
 import sys
@@ -9,6 +9,7 @@ import pytest
 from geniex_catalogue.errors import RuntimeNotInstalledError, UsageError
 from geniex_runtimes import registry
 from geniex_runtimes.fake import FakeRuntime
+from geniex_runtimes.qairt import device
 
 
 @pytest.fixture
@@ -104,11 +105,12 @@ def test_a_runtime_that_fails_when_asked_does_not_stop_the_others(
     assert "llama_cpp" in found
 
 
-def test_qairt_is_known_and_refused() -> None:
-    with pytest.raises(RuntimeNotInstalledError, match="not part of this version yet"):
-        registry.get("qairt")
+def test_qairt_without_its_package_names_the_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "PACKAGE", "not_there_at_all")
     found = registry.availability_of("qairt")
     assert not found.available
+    assert found.reason == "the package `onnxruntime-qnn` is not installed"
+    assert found.hint == "run `pip install 'geniex-local[qairt]'`"
     assert found.formats == frozenset({"qairt"})
 
 

@@ -13,7 +13,7 @@ from geniex_runtimes.hardware.sources import Sources, this_machine
 
 PACKAGE = "onnxruntime_qnn"
 _STUB = re.compile(r"(?:lib)?QnnHtpV(\d+)Stub\.(?:dll|so)", re.IGNORECASE)
-_HINT = "run `pip install geniex-local[qairt]`"
+_HINT = "run `pip install 'geniex-local[qairt]'`"
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,6 @@ def test_the_runtime_of_bundles_ignores_it(
 
     made = scripted(FakeRuntime(DRAFTED, name="qairt"))
     monkeypatch.setattr(registry, "BUILT_IN", {"qairt": "scripted_runtime:make"})
-    monkeypatch.setattr(registry, "ANNOUNCED", {})
     monkeypatch.setattr(registry, "_PACKAGES", {})
     _on_npu(monkeypatch)
     result = ask(cli, "--spec-type", "draft-mtp", "--draft-model", "org/nowhere")
