@@ -23,6 +23,7 @@ from geniex_catalogue.errors import (
     ModelNotFoundError,
 )
 from geniex_catalogue.gguf import GGUFHeader, Role
+from geniex_catalogue.names import storable
 
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<no>\d{5})-of-(?P<count>\d{5})(?P<end>(?i:\.gguf))", re.A)
 _TOKEN = re.compile(r"[a-z0-9]+")
@@ -167,6 +168,7 @@ class FileSet:
             [v for file, v in names if file == asked],
             [v for file, v in names if file.lower() == asked.lower()],
             [v for file, v in names if _last(file).lower() == asked.lower()],
+            [v for file, v in names if storable(file) == asked],
             [v for v in variants if missing is not None and _same_set(missing, v)],
         )
         found = {variant.name: variant for variant in next(filter(None, matches), [])}

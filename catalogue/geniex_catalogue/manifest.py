@@ -29,8 +29,7 @@ MANIFEST = "geniex.json"
 LOCK = ".lock"
 HOLDER = ".lock.pid"
 INFLIGHT = ".inflight"
-# what the name of a file in INFLIGHT ends with until it is whole
-ENDING = ".partial"
+LEDGERS = ".ledgers"
 # in INFLIGHT while its files are moved to their place
 JOURNAL = "moving.json"
 MAX_BYTES = 1 << 20
@@ -39,7 +38,7 @@ Format: TypeAlias = Literal["gguf", "qairt"]
 
 _FORMATS: dict[str, Format] = {"llama_cpp": "gguf", "qairt": "qairt"}
 _PLUGINS: dict[Format, str] = {fmt: plugin for plugin, fmt in _FORMATS.items()}
-RESERVED = frozenset({MANIFEST, LOCK, HOLDER, INFLIGHT})
+RESERVED = frozenset({MANIFEST, LOCK, HOLDER, INFLIGHT, LEDGERS})
 _KEYS = (
     *("Name", "ModelName", "ModelType", "PluginId", "ModelFile", "MMProjFile", "TokenizerFile"),
     *("ExtraFiles", "Precision", "DeviceId", "MinSDKVersion"),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from geniex_catalogue import deletion, durable, staging
+from geniex_catalogue import deletion, durable, ledgers, staging
 from geniex_catalogue.errors import ManifestError, StoreError
 from geniex_catalogue.manifest import (
     INFLIGHT,
@@ -101,11 +101,10 @@ def delete_unlisted(folder: Path, older: Manifest, newer: Manifest) -> int:
     """Delete the files that one manifest lists and the next one does not; the bytes freed."""
     # two spellings may be one file
     kept = {record.name.lower() for record in newer.files() if record.place is None}
-    return sum(
-        deletion.delete_file(folder, place_of(folder, record))
-        for record in older.files()
-        if record.place is None and record.name.lower() not in kept
-    )
+    gone = [r for r in older.files() if r.place is None and r.name.lower() not in kept]
+    for record in gone:
+        ledgers.drop(folder, record.name)
+    return sum(deletion.delete_file(folder, place_of(folder, record)) for record in gone)
 
 
 def _replaces(path: Path, target: Path) -> bool:

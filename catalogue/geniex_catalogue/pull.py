@@ -1,20 +1,20 @@
 """Pulling a model: the bytes of a plan, from a cache or a hub, checked and put into the store."""
 
-import errno
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from geniex_catalogue import ledgers
 from geniex_catalogue.errors import DiskSpaceError, GGUFError, StoreError
 from geniex_catalogue.fileset import ModelFile, set_problem
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.hashing import sha256_of
 from geniex_catalogue.hubs.contract import Progress
 from geniex_catalogue.hubs.deliveries import is_here, whole
-from geniex_catalogue.hubs.part import facts_path
+from geniex_catalogue.hubs.part import FULL, facts_path
 from geniex_catalogue.hubs.placing import copied
-from geniex_catalogue.hubs.transfer import Fetch, Fetched, fetch
+from geniex_catalogue.hubs.transfer import MAX_WORKERS, Fetch, Fetched, fetch
 from geniex_catalogue.manifest import FileRecord, Manifest
 from geniex_catalogue.model_lock import OnWait, unwritable
 from geniex_catalogue.names import ModelRef
@@ -29,8 +29,6 @@ from geniex_catalogue.pull_plan import (
 )
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel, place_of, records_of
-
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 __all__ = ["PullPlan", "PullWish", "execute", "plan_pull", "plan_pulls", "pull"]
 
@@ -54,18 +52,20 @@ def execute(
     progress: Progress | None = None,
     on_wait: OnWait | None = None,
     note: Callable[[str], None] = lambda text: None,
+    max_workers: int = MAX_WORKERS,
 ) -> StoredModel:
     """Fetch the plan's files, check them, publish them; what an earlier try has left is used.
 
     KeyboardInterrupt and errors leave what has arrived for the next try. `on_wait` is told before
-    waiting for another process, `note` what came from elsewhere than the hub. Raises
-    DiskSpaceError, TransferError (ChecksumError), HubError, GGUFError, StoreError.
+    waiting for another process, `note` what came from elsewhere than the hub. `max_workers` is how
+    many requests run at a time. Raises DiskSpaceError, TransferError (ChecksumError), HubError,
+    GGUFError, StoreError.
     """
     if plan.present is not None or plan.manifest is None:
         return _here(plan)
     with store.lock(plan.ref, on_wait):
         here = store.find(plan.ref)
-        if here is not None and _has_all(here, plan):
+        if here is not None and not plan.again and _has_all(here, plan):
             # another process has fetched it while we waited
             return here
         require_room((replace(plan, free=free_at(plan.target)),))
@@ -73,8 +73,10 @@ def execute(
         try:
             taken = _take_reused(plan, progress, note)
             rest = [job for job in plan.fetches if job.name not in taken]
-            got = {**taken, **_fetched(plan, rest, progress)}
+            _salvage(plan, rest)
+            got = {**taken, **_fetched(plan, rest, progress, max_workers)}
             _check_headers(plan, got)
+            _keep_ledgers(plan, rest, got)
         except BaseException:
             store.unstage(plan.ref)
             raise
@@ -89,13 +91,40 @@ def _here(plan: PullPlan) -> StoredModel:
 
 
 def _fetched(
-    plan: PullPlan, jobs: Sequence[Fetch], progress: Progress | None
+    plan: PullPlan, jobs: Sequence[Fetch], progress: Progress | None, max_workers: int
 ) -> dict[str, Fetched]:
     """The files that a hub sends, out of their archive where they came in one."""
-    arrived = fetch(jobs, progress)
+    arrived = fetch(jobs, progress, max_workers=max_workers)
     if plan.delivery is not None:
         return whole(plan.delivery, arrived)
     return {done.name: done for done in arrived}
+
+
+def _salvage(plan: PullPlan, jobs: Sequence[Fetch]) -> None:
+    """Have damaged files that are to be fetched again go on from what of them is right."""
+    for job in jobs:
+        if job.name in plan.again:
+            with _writable(plan.target):
+                ledgers.salvage(plan.target, job.name, job.part)
+
+
+def _keep_ledgers(plan: PullPlan, jobs: Sequence[Fetch], got: dict[str, Fetched]) -> None:
+    """Keep what tells damage block by block, except of what was unpacked: it is of other bytes."""
+    for job in jobs:
+        if got[job.name].path == job.part:
+            with _writable(plan.target):
+                ledgers.keep(plan.target, job.name, job.part)
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """Turn what the system refuses into DiskSpaceError and StoreError."""
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno in FULL:
+            raise DiskSpaceError(str(folder), 0, free_at(folder)) from exc
+        raise unwritable(folder, exc) from exc
 
 
 def _has_all(model: StoredModel, plan: PullPlan) -> bool:
@@ -163,7 +192,7 @@ def _bring(place: Path, target: Path, job: Fetch, progress: Progress | None) -> 
     except OSError as exc:
         with suppress(OSError):
             target.unlink(missing_ok=True)
-        if exc.errno in _FULL:
+        if exc.errno in FULL:
             raise DiskSpaceError(str(target.parent), job.size or 0, free_at(target.parent)) from exc
         raise unwritable(target, exc) from exc
     if progress is not None:

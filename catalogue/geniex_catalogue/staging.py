@@ -1,13 +1,12 @@
 """The unfinished files of a model: what `.inflight` holds, and for which precisions."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from geniex_catalogue import deletion, durable
 from geniex_catalogue.errors import ManifestError
-from geniex_catalogue.manifest import ENDING, JOURNAL, MANIFEST, FileRecord, read
+from geniex_catalogue.manifest import JOURNAL, MANIFEST, FileRecord, read
 from geniex_catalogue.stored import records_of, without
 
 
@@ -33,24 +32,27 @@ def partials(folder: Path) -> tuple[Partial, ...]:
     found = []
     for label in staged.models:
         records = records_of(staged, label)
-        arrived = [state for record in records if (state := _state_of(folder, record))]
-        size = sum(deletion.room_of(state) for state in arrived)
+        here = [_arrival(folder, record) for record in records]
+        touched = max(moment for _, moment in here) or _mtime(folder / MANIFEST)
         sizes = [record.size for record in records]
-        begun = _mtime(folder / MANIFEST)
-        touched = max((state.st_mtime for state in arrived), default=begun)
+        size = sum(count for count, _ in here)
         found.append(Partial(label, size, sum(sizes) if all(sizes) else None, touched))
     return tuple(found)
 
 
-def _state_of(folder: Path, record: FileRecord) -> os.stat_result | None:
-    """The state of a file that has begun to arrive, or is in its place before its model is."""
-    for ending in ("", ENDING):
-        path = folder.joinpath(*f"{record.name}{ending}".split("/"))
-        try:
-            return path.lstat()
-        except (OSError, ValueError):
-            continue
-    return None
+def _arrival(folder: Path, record: FileRecord) -> tuple[int, float]:
+    """Bytes of a file that have arrived, and when the last of them did (0.0: never)."""
+    # imported here: only who asks for it pays
+    from geniex_catalogue.hubs.part import ENDING, arrived
+
+    whole = folder.joinpath(*record.name.split("/"))
+    part = whole.with_name(whole.name + ENDING)
+    try:
+        if whole.is_file():
+            return whole.stat().st_size, _mtime(whole)
+        return arrived(part), _mtime(part)
+    except (OSError, ValueError):
+        return 0, 0.0
 
 
 def _mtime(path: Path) -> float:

@@ -10,7 +10,16 @@ from typing import Literal, TypeAlias
 
 from geniex_catalogue.errors import GGUFError, ManifestError, ModelRefError
 from geniex_catalogue.gguf import read_header
-from geniex_catalogue.manifest import HOLDER, INFLIGHT, LOCK, MANIFEST, FileRecord, Format, Manifest
+from geniex_catalogue.manifest import (
+    HOLDER,
+    INFLIGHT,
+    LEDGERS,
+    LOCK,
+    MANIFEST,
+    FileRecord,
+    Format,
+    Manifest,
+)
 from geniex_catalogue.manifest import read as read_manifest
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.precision import preferred
@@ -247,7 +256,9 @@ def _is_elsewhere(folder: Path, record: FileRecord) -> bool:
 def size_of(folder: Path) -> int:
     """Bytes of the files in a model's folder besides lock and manifest; links count nothing."""
     total = 0
-    for base, _, names in os.walk(folder):
+    for base, folders, names in os.walk(folder):
+        if LEDGERS in folders:
+            folders.remove(LEDGERS)
         for name in names:
             if name not in (LOCK, HOLDER, MANIFEST):
                 with suppress(FileNotFoundError):

@@ -44,9 +44,11 @@ def check(model: StoredModel, progress: Callable[[str, int], None] | None = None
     `progress` is told the file and the bytes just read.
     """
     if model.manifest is None:
-        faults = [] if model.status == "partial" else [Fault(model.reason or "it is damaged")]
-        return Report(model, faults=tuple(faults))
-    hashed, sized, faults = [], [], []
+        damaged = model.status != "partial"
+        return Report(model, faults=(Fault(model.reason or "it is damaged"),) if damaged else ())
+    hashed: list[str] = []
+    sized: list[str] = []
+    faults: list[Fault] = []
     for record in model.manifest.files():
         if not record.downloaded:
             continue

@@ -21,6 +21,8 @@ from geniex.cli import (
     remove,
     serve,
     terminal,
+    update,
+    verify,
     version,
 )
 from geniex.cli import list as list_models
@@ -75,6 +77,8 @@ app.command("info", cls=Command)(info.info)
 app.command("remove", cls=Command)(remove.remove)
 app.command("rm", cls=Command, hidden=True)(remove.remove)
 app.command("clean", cls=Command)(clean.clean)
+app.command("verify", cls=Command)(verify.verify)
+app.command("update", cls=Command)(update.update)
 app.command("devices", cls=Command)(devices.devices)
 app.command("doctor", cls=Command)(doctor.doctor)
 app.add_typer(hub.app, name="hub")

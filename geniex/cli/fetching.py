@@ -74,10 +74,12 @@ def run(
     settings: "Settings",
     output: Output,
     *,
+    max_workers: int | None = None,
     progress: bool = True,
 ) -> "StoredModel":
     """Do what a plan says. Raises the hub's errors, TransferError, DiskSpaceError, StoreError."""
     from geniex.cli.progress import shown
+    from geniex_catalogue.hubs.transfer import MAX_WORKERS
     from geniex_catalogue.pull import execute
     from geniex_catalogue.store import Store
 
@@ -90,7 +92,8 @@ def run(
     on_wait = waiting_for(str(plan.ref), output)
     try:
         with shown(plan.total, output, wanted=progress) as watcher:
-            return execute(plan, Store(settings.data_dir), watcher, on_wait, output.note)
+            store, workers = Store(settings.data_dir), max_workers or MAX_WORKERS
+            return execute(plan, store, watcher, on_wait, output.note, workers)
     except KeyboardInterrupt:
         output.note(f"stopped; what has arrived is kept, `geniex pull {plan.ref}` goes on")
         raise

@@ -3,18 +3,14 @@
 import csv
 import io
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from geniex.cli.model_json import builtin_json, model_json, unfinished_text
 from geniex.cli.options import Json, settings_of
-from geniex.cli.output import Output, table
+from geniex.cli.output import Output, one_line, table
 from geniex_catalogue.sizes import size_text
-
-if TYPE_CHECKING:
-    from geniex_catalogue.stored import StoredModel
-
-_RUNTIMES = {"gguf": "llama_cpp", "qairt": "qairt"}
 
 
 class Format(StrEnum):
@@ -35,7 +31,7 @@ def list_models(
         bool, typer.Option("--all", "-a", help="Partial and damaged models too")
     ] = False,
 ) -> None:
-    """List the models that are here."""
+    """List the models that are here, the built-in ones last."""
     from geniex_catalogue.store import Store
 
     settings = settings_of(ctx)
@@ -43,59 +39,52 @@ def list_models(
     store = Store(settings.data_dir)
     found = store.list()
     models = [model for model in found if everything or model.status == "ready"]
+    rows = [model_json(model) for model in models] + builtin_json()
     if as_json or form is Format.JSON:
-        output.json([_facts(model) for model in models])
-    elif form is Format.CSV:
-        output.data(_csv(models, everything))
-    else:
-        output.data(f"Models cached in {store.models}\n")
-        output.data(_table(models, everything, settings.verbose))
-        if not found:
-            output.note("\nnone yet; `geniex pull org/repo` fetches one")
-        elif len(models) < len(found):
-            output.note(f"\n{len(found) - len(models)} not usable, see `geniex list --all`")
+        output.json(rows)
+        return
+    if form is Format.CSV:
+        output.data(_csv(rows, everything))
+        return
+    unfinished = {model.name: unfinished_text(model) for model in models} if everything else {}
+    output.data(f"Models cached in {store.models}\n")
+    output.data(_table(rows, unfinished, everything, settings.verbose))
+    if not found:
+        output.note("\nnone yet but the built-in ones; `geniex pull org/repo` fetches one")
+    elif len(models) < len(found):
+        output.note(f"\n{len(found) - len(models)} not usable, see `geniex list --all`")
 
 
-def _facts(model: "StoredModel") -> dict[str, Any]:
-    return {
-        "name": model.name,
-        "size": model.size,
-        "runtime": _RUNTIMES.get(model.format or "", ""),
-        "type": model.manifest.model_type if model.manifest else "",
-        "precisions": sorted(model.precisions),
-        "status": model.status,
-        "partial": sorted(model.partial),
-        "reason": model.reason,
-        "location": str(model.folder),
-    }
-
-
-def _table(models: list["StoredModel"], everything: bool, verbose: bool) -> str:
+def _table(
+    models: list[dict[str, Any]], unfinished: dict[str, str], everything: bool, verbose: bool
+) -> str:
     head = ["NAME", "SIZE"]
     head += ["RUNTIME", "TYPE"] if verbose else []
     head += ["PRECISIONS"]
     head += ["STATUS"] if everything else []
     rows = [tuple(head)]
-    for model in models:
-        facts = _facts(model)
+    for facts in models:
         precisions = [p for p in facts["precisions"] if verbose or p != "N/A"]
-        row = [model.name, size_text(model.size) if model.size else "—"]
+        builtin = " (built in)" if facts["builtin"] else ""
+        row = [facts["name"], size_text(facts["size"]) if facts["size"] else "—"]
         row += [facts["runtime"], facts["type"]] if verbose else []
-        row += [",".join(precisions)]
+        row += [",".join(precisions) + builtin]
         if everything:
-            row += [f"{model.status}: {model.reason}" if model.reason else model.status]
+            told = [facts["status"]]
+            told += [f": {facts['reason']}"] if facts["reason"] else []
+            told += [f" ({text})"] if (text := unfinished.get(facts["name"])) else []
+            row += [one_line("".join(told))]
         rows.append(tuple(row))
     return table(rows)
 
 
-def _csv(models: list["StoredModel"], everything: bool) -> str:
+def _csv(models: list[dict[str, Any]], everything: bool) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     columns = ["name", "size", "runtime", "type", "precisions"]
     columns += ["status", "reason"] if everything else []
     writer.writerow(columns)
-    for model in models:
-        facts = _facts(model)
-        facts["precisions"] = ",".join(facts["precisions"])
-        writer.writerow(facts[column] for column in columns)
+    for facts in models:
+        row = {**facts, "precisions": ",".join(facts["precisions"])}
+        writer.writerow(row[column] for column in columns)
     return text.getvalue().rstrip("\n")

@@ -67,6 +67,10 @@ def pull(
     with_draft: Annotated[
         bool, typer.Option("--with-draft", help="Its draft for speculative decoding too")
     ] = False,
+    max_workers: Annotated[
+        int | None,
+        typer.Option("--max-workers", min=1, max=64, help="Requests at a time [default: 8]"),
+    ] = None,
     no_progress: Annotated[
         bool, typer.Option("--no-progress", help="No bars and no lines of progress")
     ] = False,
@@ -114,7 +118,10 @@ def pull(
             _show_plans(plans, output, as_json=as_json)
             return
         progress = not no_progress
-        models = [run(plan, settings, output, progress=progress) for plan in plans]
+        models = [
+            run(plan, settings, output, max_workers=max_workers, progress=progress)
+            for plan in plans
+        ]
         _tell(models, "Download success", output, as_json=as_json)
         return
     if (hub is not None and not local) or revision or files or with_draft or dry_run:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from geniex.cli.errors import tell
-from geniex.cli.options import Yes, complete_models, settings_of
+from geniex.cli.options import Json, Yes, complete_models, settings_of
 from geniex.cli.output import Output, confirm, waiting_for
 from geniex_catalogue.errors import GenieXError
 from geniex_catalogue.sizes import size_text
@@ -26,6 +26,7 @@ def remove(
             metavar="MODEL...", help="org/repo[:precision]", autocompletion=complete_models
         ),
     ],
+    as_json: Json = False,
     yes: Yes = False,
 ) -> None:
     """Remove models, or precisions of them.
@@ -40,23 +41,27 @@ def remove(
     refs: list[ModelRef] = []
     for name in models:
         try:
-            refs.append(_stored(name, store))
+            refs.append(stored(name, store))
         except GenieXError as exc:
             code = code or tell(exc)
     if refs and not yes:
         names = ", ".join(map(str, refs))
         confirm(f"Are you sure you want to delete {names}?")
+    removed = []
     for ref in refs:
         try:
             freed = store.remove(ref, on_wait=waiting_for(str(ref), output))
+            removed.append({"name": str(ref), "freed": freed})
             output.tell(f"Removed {ref}, {size_text(freed)} freed")
         except GenieXError as exc:
             code = code or tell(exc)
+    if as_json:
+        output.json(removed)
     if code:
         raise typer.Exit(code)
 
 
-def _stored(name: str, store: "Store") -> "ModelRef":
+def stored(name: str, store: "Store") -> "ModelRef":
     """The name of a model that is in the store. Raises ModelNotFoundError."""
     from geniex_catalogue.entries import catalogue
     from geniex_catalogue.errors import ModelNotFoundError, UsageError

@@ -5,6 +5,7 @@ import io
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,11 @@ def damaged(data_dir: Path) -> str:
     (folder / "geniex.json").write_text('{"Name": "org/bro')
     (folder / "model.gguf").write_bytes(b"GGUF")
     return "org/broken"
+
+
+def own(cli: Cli, *words: str) -> list[dict[str, Any]]:
+    """What `geniex list --json` shows besides the built-in models."""
+    return [model for model in cli("list", "--json", *words).json if not model["builtin"]]
 
 
 UNFIT: dict[str, tuple[str, str]] = {
@@ -129,7 +135,7 @@ class TestPull:
     def test_from_a_path(self, cli: Cli, tiny_chat: Path, mode: tuple[str, ...]) -> None:
         result = cli("pull", "local/tiny", "--local-path", str(tiny_chat), *mode)
         assert result.code == 0 and "Import success" in result.err
-        assert cli("list", "--json").json[0]["precisions"] == ["Q8_0"]
+        assert own(cli)[0]["precisions"] == ["Q8_0"]
         assert cli("infer", "local/tiny", "-p", "hi", "-q").out == "Hello, world!\n"
 
     @pytest.mark.parametrize(
@@ -171,7 +177,9 @@ class TestList:
         result = cli("list")
         assert result.out.splitlines()[0] == f"Models cached in {data_dir / 'models'}"
         assert "none yet" in result.err
-        assert cli("list", "--json").json == []
+        assert [model["name"] for model in own(cli)] == []
+        pair = cli("list", "--json").json
+        assert [model["builtin"] for model in pair] == [True, True]
 
     def test_table(self, cli: Cli, repo: HubServer) -> None:
         cli("pull", "org/repo")
@@ -184,10 +192,10 @@ class TestList:
 
     def test_json_and_csv_agree(self, cli: Cli, repo: HubServer) -> None:
         cli("pull", "org/repo")
-        [model] = cli("list", "--format", "json").json
+        model, *_ = cli("list", "--format", "json").json
         assert {"name", "size", "runtime", "type", "precisions"} <= set(model)
         assert isinstance(model["size"], int) and model["runtime"] == "llama_cpp"
-        [row] = csv.DictReader(io.StringIO(cli("list", "--format", "csv").out))
+        row, *_ = csv.DictReader(io.StringIO(cli("list", "--format", "csv").out))
         assert list(row) == ["name", "size", "runtime", "type", "precisions"]
         assert (row["name"], int(row["size"])) == (model["name"], model["size"])
 
@@ -195,7 +203,7 @@ class TestList:
         result = cli("list")
         assert damaged not in result.out and "geniex list --all" in result.err
         assert f"{damaged}" in (out := cli("list", "--all").out) and "damaged" in out
-        [model] = cli("list", "--all", "--json").json
+        [model] = own(cli, "--all")
         assert model["status"] == "damaged" and model["reason"]
 
     def test_an_unknown_format(self, cli: Cli) -> None:
@@ -209,14 +217,14 @@ class TestRemove:
             result = cli(*command)
             assert result.code == 2 and "`--yes`" in result.err
         assert cli("rm", "org/repo", "-y").code == 0
-        assert cli("list", "--json").json == []
+        assert own(cli) == []
 
     def test_the_others_go_where_one_fails(self, cli: Cli, repo: HubServer) -> None:
         cli("pull", "org/repo")
         result = cli("remove", "org/none", "org/repo", "-y")
         assert result.code == 3
         assert "org/none" in result.err and "Removed org/repo" in result.err
-        assert cli("list", "--json").json == []
+        assert own(cli) == []
 
     def test_what_is_built_in_stays(self, cli: Cli) -> None:
         for name in ("tiny", "geniex/tiny-chat:Q8_0"):
@@ -225,12 +233,12 @@ class TestRemove:
 
     def test_damaged_models_go_too(self, cli: Cli, damaged: str) -> None:
         assert cli("remove", damaged, "-y").code == 0
-        assert cli("list", "--all", "--json").json == []
+        assert own(cli, "--all") == []
 
     def test_clean(self, cli: Cli, repo: HubServer, damaged: str) -> None:
         cli("pull", "org/repo")
         assert "Removed 2 models" in cli("clean", "--yes").err
-        assert cli("list", "--all", "--json").json == []
+        assert own(cli, "--all") == []
 
 
 class TestInferPulls:

@@ -22,7 +22,7 @@ def test_pull_takes_the_best_precision_and_says_what_it_is(repo: HubServer, stor
     assert record.sha256 == hashlib.sha256(data).hexdigest()
     assert (record.size, record.revision, record.source) == (len(data), COMMIT, "huggingface")
     left = {path.name for path in model.folder.iterdir()}
-    assert left - {".lock"} == {"geniex.json", "m-Q4_0.gguf"}
+    assert left - {".lock"} == {"geniex.json", "m-Q4_0.gguf", ".ledgers"}
     assert store.verify(model.ref) == ()
 
 
