@@ -118,6 +118,7 @@ def opened(
     with pytest.MonkeyPatch.context() as patch:
         install(runtime, patch)
         settings = Settings(data_dir)
-        state = ServerState(settings, ServerOptions(**options), Pool(settings, PoolOptions()))
+        pool = PoolOptions(paths=frozenset(options.get("paths", ())))
+        state = ServerState(settings, ServerOptions(**options), Pool(settings, pool))
         with TestClient(build_app(state), raise_server_exceptions=False) as client:
             yield Door(client, state, runtime, path, defaults)

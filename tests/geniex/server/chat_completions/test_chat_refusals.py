@@ -73,14 +73,14 @@ def test_a_bad_value_is_refused_by_name(chat: Door, fields: dict[str, Any], para
     assert error["type"] == "invalid_request_error"
 
 
-def test_a_folder_that_is_called_like_a_model_is_refused(
+def test_a_folder_that_is_called_like_a_model_is_none(
     chat: Door, tmp_path: Path, tiny_chat: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "some" / "model"
     folder.mkdir(parents=True)
     (folder / "model.gguf").symlink_to(tiny_chat)
     monkeypatch.chdir(tmp_path)
-    assert chat.refused(model="some/model")["param"] == "model"
+    assert chat.refused(404, model="some/model")["code"] == "model_not_found"
 
 
 def test_an_unknown_model_is_not_found(chat: Door) -> None:
