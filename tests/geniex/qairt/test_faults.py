@@ -1,0 +1,38 @@
+"""What is wrong with a bundle is one clear error, and nothing else suffers."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from openai import APIStatusError, OpenAI
+
+from tests.cliharness import Cli
+from tests.geniex.qairt.faults import FAULTS
+from tests.geniex.qairt.test_served import FRANCE, PARIS, ask, text
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_faulty_bundle_is_an_error_and_the_next_request_is_answered(
+    client: OpenAI, name: str
+) -> None:
+    with pytest.raises(APIStatusError) as caught:
+        client.chat.completions.create(
+            model=f"local/{name}", messages=[{"role": "user", "content": "Hi"}]
+        )
+    assert FAULTS[name].says in caught.value.message
+    assert caught.value.code in ("model_unusable", "model_not_usable")
+    assert text(ask(client, FRANCE)) == PARIS
+
+
+def test_a_zip_that_leads_elsewhere_is_refused(
+    cli: Cli, data_dir: Path, bundle: Path, tmp_path: Path
+) -> None:
+    evil = tmp_path / "evil.zip"
+    with zipfile.ZipFile(evil, "w") as archive:
+        for file in bundle.iterdir():
+            archive.write(file, f"bundle/{file.name}")
+        archive.writestr("bundle/../../outside.txt", "out")
+    result = cli("pull", "local/evil", "--local-path", str(evil))
+    assert result.code != 0 and "outside.txt" in result.err
+    assert not list(tmp_path.rglob("outside.txt"))
+    assert cli("infer", "local/evil", "-p", "Hi", "--offline").code != 0
