@@ -204,7 +204,7 @@ class Asker:
                     self._wrong(span, f"it has more than the {size} bytes that the hub states")
                 if offset <= span.position:
                     continue
-                if span.position == 0 and is_page(data):
+                if span.position == 0 and is_page(bytes(data[:100])):
                     raise page_instead(host(str(answer.url)), self._job.name)
                 if span.end is not None and span.position >= span.end:
                     return

@@ -134,21 +134,20 @@ class Download:
         self._become("done")
 
     def _drop_what_may_be_wrong(self) -> bool:
-        """Drop the bytes to fetch again since the whole is wrong; False if there are none left.
+        """Look at the bytes again since the whole is wrong; False if there is no more to try.
 
-        First those that the disk does not give back as they were written, then those of answers
-        that broke, of second tries, and of earlier processes.
+        First what the disk gives back is compared with what was written; then the bytes of answers
+        that broke, of second tries, and of earlier processes are fetched again.
         """
         part = self._part
-        blocks = list(part.blocks.values())
         if not self._disk_checked:
             self._disk_checked = True
-            bad = [block for block in blocks if not part.is_as_written(block, self._turn)]
-            if bad:
-                return self._fetch_again(bad)
+            if part.sums:
+                part.reread()
+                return True
         if not self._doubts_checked:
             self._doubts_checked = True
-            doubtful = [block for block in blocks if block.doubtful]
+            doubtful = [block for block in part.blocks.values() if block.doubtful]
             if doubtful:
                 return self._fetch_again(doubtful)
         return False
@@ -163,13 +162,10 @@ class Download:
                 part.begin(None)
                 self._asker.ranges = None
             else:
+                part.forget_sums(min(block.first for block in blocks) + 1)
                 part.drop(blocks)
             self._line.relay.start(self._job.name, part.size, part.arrived)
         return True
-
-    def _turn(self) -> None:
-        with self._line.abandon.unless_left():
-            return
 
 
 def _without(

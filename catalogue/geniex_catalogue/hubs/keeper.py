@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
+from geniex_catalogue.hubs.ledger import CELL, Block
 from geniex_catalogue.hubs.part import Part
 from geniex_catalogue.hubs.worker import Abandon, AbandonedError, Relay
 
@@ -14,24 +15,20 @@ if TYPE_CHECKING:
     from hashlib import _Hash
     from types import TracebackType
 
-    from geniex_catalogue.hubs.ledger import Block
-
 _PIECE = 1 << 20
 # bytes that are hashed between two looks at the ledger
 _TURN = 32 << 20
 _TICK = 0.02
 # the ledger gets small growths after so many seconds
 _PATIENT_NOTES = 1.0
-# states of the hash are kept so many bytes apart, to go back to when bytes are fetched again
-_CHECKPOINT = 64 << 20
 
 
 class Keeper:
     """A thread for one part. A context manager: it runs for as long as the block.
 
     It hashes behind the writers, so that the bytes are still in memory when it reads them, and the
-    hash is there as soon as the last byte is. Bytes of an earlier process are compared with their
-    CRC on the way, and dropped from the part where they are not what was written.
+    hash is there as soon as the last byte is. At each border of a cell the hash so far is noted;
+    where it is noted already, by an earlier process, the cell is dropped if it is another one now.
     """
 
     def __init__(self, part: Part, name: str, relay: Relay, abandon: Abandon) -> None:
@@ -39,7 +36,9 @@ class Keeper:
         self._name = name
         self._relay = relay
         self._abandon = abandon
+        # the hash at the borders passed, to go back to when bytes are fetched again
         self._states: list[tuple[int, _Hash]] = []
+        self._dropped: set[int] = set()
         self._position = 0
         self._hash = hashlib.sha256()
         self._block: Block | None = None
@@ -113,18 +112,17 @@ class Keeper:
             with self._part.lock:
                 self._go_back()
                 block = self._block_here()
-            if block is None or not self._is_good(block):
-                break
-            count = self._part.read(block, self._position, self._buffer)
+            count = self._part.read(block, self._position, self._buffer) if block else 0
             if not count:
                 break
             self._hash.update(self._buffer[:count])
             self._position += count
             done += count
+            if self._position % CELL == 0:
+                self._pass_border()
             self._turn()
         if done:
             with self._part.lock:
-                self._go_back()
                 self._part.lock.notify_all()
         return done
 
@@ -136,35 +134,37 @@ class Keeper:
         while self._states and self._states[-1][0] > touched:
             self._states.pop()
         self._block = None
-        if self._states:
-            self._position, kept = self._states[-1]
-            self._hash = kept.copy()
-        else:
-            self._position, self._hash = 0, hashlib.sha256()
+        self._position, kept = self._states[-1] if self._states else (0, hashlib.sha256())
+        self._hash = kept.copy()
 
     def _block_here(self) -> Block | None:
         """The block that has the byte at the position, or will have it."""
-        if self._block is not None and self._position < self._block.end:
-            return self._block
-        following = self._part.blocks.get(self._position)
-        if following is None:
-            # the last one may still grow
-            return self._block
-        self._block = following
-        last = self._states[-1][0] if self._states else 0
-        if self._position - last >= _CHECKPOINT:
-            self._states.append((self._position, self._hash.copy()))
-        return following
+        if self._block is None or self._position >= self._block.end:
+            # where there is no other, the last one may still grow
+            self._block = self._part.blocks.get(self._position, self._block)
+        return self._block
 
-    def _is_good(self, block: Block) -> bool:
-        """Whether an earlier process's block is what it wrote; what is not is dropped."""
-        if not block.unread:
-            return True
-        if self._part.is_as_written(block, self._turn):
-            block.unread = False
-            return True
+    def _pass_border(self) -> None:
+        """Compare or note the hash so far; drop a cell that is not what was once written."""
+        position, digest = self._position, self._hash.hexdigest()
         with self._part.lock:
-            self._part.drop([block])
-            self._block = None
-            self._relay.start(self._name, self._part.size, self._part.arrived)
-        return False
+            if self._part.touched is not None:
+                return
+            stated = self._part.sums.get(position)
+            if stated is None:
+                self._part.add_sum(position, digest)
+            elif stated != digest and position not in self._dropped:
+                self._dropped.add(position)
+                self._drop_cell(position - CELL)
+                return
+            elif stated != digest:
+                # it came so a second time: what was noted is of other bytes
+                self._part.forget_sums(position)
+                self._part.add_sum(position, digest)
+            self._states.append((position, self._hash.copy()))
+
+    def _drop_cell(self, first: int) -> None:
+        part = self._part
+        part.drop([it for it in part.blocks.values() if first <= it.first < first + CELL])
+        self._relay.retry(self._name, "some of it is not what was written to disk", 0.0)
+        self._relay.start(self._name, part.size, part.arrived)

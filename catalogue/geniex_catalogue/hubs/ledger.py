@@ -1,23 +1,26 @@
 """The ledger of a part: which version its bytes are of, and which runs of them are here.
 
 A text file beside the part. Its first line is a JSON object: `format`, `etag`, `sha256`, `size`.
-Each further line is a block `[first, length, crc32]`; a later line of the same `first` replaces an
-earlier one. A line is added only after its bytes were written, so whenever the process is killed,
-what the ledger claims is there; what a power cut has lost does not have the CRC that stands here.
+Each further line is a run of bytes `[first, length]`, where a later line of the same `first`
+replaces an earlier one, or `[position, "sha256"]`, the hash of all bytes before a position. A line
+is added only after its bytes were written: whenever the process is killed, what the ledger claims
+is there; and what a power cut has lost is found by the hashes.
 """
 
 import json
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from geniex_catalogue.regular import read_regular
 
 FORMAT = 2
+# the length of a cell: no block reaches over the border of one, and at each border a hash is noted
+CELL = 4 << 20
 _MAX_BYTES = 256 << 20
-# lines that are outdated are let be until there are so many bytes of them
-_SLACK = 4 << 20
+# with more bytes than this, most lines are outdated
+_SLACK = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +34,14 @@ class Version:
 
 @dataclass(slots=True)
 class Block:
-    """A run of bytes that is here, with its CRC-32; None where an older geniex wrote none.
+    """A run of bytes that is here, within one cell of `CELL` bytes.
 
-    `unread`: from an earlier process, and not read since. `doubtful`: the first to be fetched again
-    when the hash of the whole is wrong. `noted` is the length that the ledger has.
+    `doubtful`: the first to be fetched again when the hash of the whole is wrong. `noted` is the
+    length that the ledger has.
     """
 
     first: int
     length: int = 0
-    crc: int | None = 0
-    unread: bool = False
     doubtful: bool = False
     noted: int = 0
 
@@ -50,6 +51,15 @@ class Block:
         return self.first + self.length
 
 
+@dataclass(slots=True)
+class Entries:
+    """What a ledger holds; `sums` are hashes of all bytes before a position."""
+
+    version: Version
+    blocks: list[Block] = field(default_factory=list)
+    sums: dict[int, str] = field(default_factory=dict)
+
+
 class Ledger:
     """The file of one part. All methods raise OSError."""
 
@@ -57,32 +67,43 @@ class Ledger:
         self.path = path
         self._bytes = 0
 
-    def read(self, length: int) -> tuple[Version | None, list[Block]]:
-        """The version, None if it cannot be told, and the blocks of a part of `length` bytes."""
+    def read(self, length: int) -> Entries | None:
+        """The entries for a part of `length` bytes; None where they cannot be told."""
         try:
             lines = read_regular(self.path, _MAX_BYTES).splitlines()
             head = json.loads(lines[0])
             version = Version(head["etag"], head["sha256"], head["size"])
             if "format" not in head:
                 # an older geniex let parts grow at their end alone
-                return version, [Block(0, length, None, doubtful=True)] if length else []
+                return Entries(version, list(_cells(0, length)))
             if head["format"] != FORMAT:
-                return None, []
+                return None
         except (OSError, ValueError, LookupError, TypeError):
-            return None, []
-        found = {block.first: block for block in map(_block, lines[1:]) if block is not None}
-        return version, list(_disjoint(found.values(), length))
+            return None
+        entries = Entries(version)
+        found: dict[int, Block] = {}
+        for line in lines[1:]:
+            match _parsed(line):
+                case [int(first), int(count)] if first >= 0 and count > 0:
+                    found[first] = Block(first, count, doubtful=True, noted=count)
+                case [int(position), str(digest)]:
+                    entries.sums[position] = digest
+        entries.blocks = list(_disjoint(found.values(), length))
+        return entries
 
     def clear(self) -> None:
         """Forget all: from here on the part's bytes are nobody's."""
         self.path.write_bytes(b"")
         self._bytes = 0
 
-    def rewrite(self, version: Version, blocks: Iterable[Block]) -> None:
+    def rewrite(self, entries: Entries) -> None:
         """Write the ledger as a whole; whoever reads it meets the old one or the new one."""
+        version = entries.version
         head = {"format": FORMAT, "etag": version.etag, "sha256": version.sha256}
-        kept = list(blocks)
-        data = _line({**head, "size": version.size}) + b"".join(map(_record, kept))
+        lines = [_line({**head, "size": version.size})]
+        lines += map(_record, entries.blocks)
+        lines += (_line([position, digest]) for position, digest in entries.sums.items())
+        data = b"".join(lines)
         # the name is short: a file's own may be as long as names can be
         temporary = self.path.with_name(f".{os.urandom(6).hex()}.tmp")
         try:
@@ -92,22 +113,21 @@ class Ledger:
             temporary.unlink(missing_ok=True)
             raise
         self._bytes = len(data)
-        for block in kept:
+        for block in entries.blocks:
             block.noted = block.length
 
-    def note(self, blocks: Iterable[Block]) -> bool:
+    def note(self, blocks: list[Block], sums: Mapping[int, str]) -> bool:
         """Add what has grown; whether the ledger has become long and should be rewritten."""
-        grown = list(blocks)
-        data = b"".join(map(_record, grown))
+        data = b"".join(map(_record, blocks))
+        data += b"".join(_line([position, digest]) for position, digest in sums.items())
         if data:
             with self.path.open("ab", buffering=0) as file:
-                written = file.write(data)
-                if written != len(data):
+                if file.write(data) != len(data):
                     # a line without its end would spoil the next one
                     file.write(b"\n")
                     return False
             self._bytes += len(data)
-            for block in grown:
+            for block in blocks:
                 block.noted = block.length
         return self._bytes > _SLACK
 
@@ -117,28 +137,30 @@ def _line(value: object) -> bytes:
 
 
 def _record(block: Block) -> bytes:
-    return _line([block.first, block.length, block.crc])
+    return _line([block.first, block.length])
 
 
-def _block(line: bytes) -> Block | None:
-    """A line as a block, None if it is none: the last one may be half written."""
+def _parsed(line: bytes) -> object:
+    """A line's value, None if it has none: the last one may be half written."""
     try:
-        first, length, crc = json.loads(line)
-    except (ValueError, TypeError):
+        return json.loads(line)
+    except ValueError:
         return None
-    if not (_is_count(first) and _is_count(length) and length and (crc is None or _is_count(crc))):
-        return None
-    return Block(first, length, crc, unread=crc is not None, doubtful=True, noted=length)
 
 
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
+def _cells(first: int, end: int) -> Iterator[Block]:
+    """A run of bytes as one block a cell."""
+    while first < end:
+        length = min(end - first, CELL - first % CELL)
+        yield Block(first, length, doubtful=True)
+        first += length
 
 
 def _disjoint(blocks: Iterable[Block], length: int) -> Iterator[Block]:
-    """The blocks that lie within the part, in order, none over another."""
+    """The blocks that lie within the part, in order, none over another or over two cells."""
     end = 0
     for block in sorted(blocks, key=lambda block: block.first):
         if block.first >= end and block.end <= length:
             end = block.end
-            yield block
+            if block.length <= CELL - block.first % CELL:
+                yield block

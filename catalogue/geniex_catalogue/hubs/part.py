@@ -4,26 +4,22 @@ import errno
 import os
 import shutil
 import threading
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from geniex_catalogue.errors import DiskSpaceError, GenieXError, StoreError
-from geniex_catalogue.hubs.ledger import Block, Ledger, Version
+from geniex_catalogue.hubs.ledger import CELL, Block, Entries, Ledger, Version
 from geniex_catalogue.hubs.worker import Abandon
 
 # what is added to a file's name: for its part, and for what is known of the part
 ENDING = ".partial"
 FACTS_ENDING = f"{ENDING}.json"
 FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-# the longest run of bytes with one CRC
-BLOCK = 4 << 20
 # a block is noted again once it has grown by so much
 _NOTED = 64 << 10
-_PIECE = 1 << 20
 
 
 class StaleError(Exception):
@@ -34,8 +30,10 @@ class Part:
     """A file that fills up, several writers at once.
 
     `blocks` are the runs of bytes that are here, by their first byte; none lies over another.
-    `etag` is the version that they are of, as the server named it. `epoch` counts how often all
-    bytes were dropped. `touched` is the lowest byte that was dropped since it was last set to None.
+    `sums` are hashes of all bytes before a position, as they were once. `etag` is the version that
+    the bytes are of, as the server named it. `epoch` counts how often all bytes were dropped.
+    `touched` is the lowest byte that was dropped since it was last set to None, `fresh` how many
+    bytes have arrived since it was last set to 0.
     Guard what is read of several attributes with `lock`.
     """
 
@@ -47,6 +45,7 @@ class Part:
         self.size = size
         self.etag: str | None = None
         self.blocks: dict[int, Block] = {}
+        self.sums: dict[int, str] = {}
         self.epoch = 0
         self.touched: int | None = None
         self.fresh = 0
@@ -54,6 +53,7 @@ class Part:
         self._abandon = abandon or Abandon()
         self._ledger = Ledger(facts_path(path))
         self._reading = threading.Lock()
+        self._new_sums: dict[int, str] = {}
         self._writing = 0
         self._closed = False
 
@@ -76,15 +76,16 @@ class Part:
             self._file = self.path.open("r+b" if self.path.exists() else "x+b", buffering=0)
             self._reader = self.path.open("rb", buffering=0)
             length = self._file.seek(0, os.SEEK_END)
-            version, blocks = self._ledger.read(length)
-            if version is None or not self._belongs(version, blocks):
+            entries = self._ledger.read(length)
+            if entries is None or not self._belongs(entries):
                 self._ledger.clear()
                 if length:
                     self._file.truncate(0)
-                version, blocks = Version(None, self.sha256, self.size), []
-            self.etag = version.etag
-            self.blocks = {block.first: block for block in blocks}
-            self._ledger.rewrite(self._version, blocks)
+                entries = Entries(Version(None, self.sha256, self.size))
+            self.etag = entries.version.etag
+            self.blocks = {block.first: block for block in entries.blocks}
+            self.sums = entries.sums
+            self._rewrite()
         self._abandon.at_leaving(self._leave)
         return self
 
@@ -110,12 +111,14 @@ class Part:
             if held:
                 self.lock.release()
 
-    @property
-    def _version(self) -> Version:
-        return Version(self.etag, self.sha256, self.size)
+    def _rewrite(self) -> None:
+        version = Version(self.etag, self.sha256, self.size)
+        self._ledger.rewrite(Entries(version, list(self.blocks.values()), self.sums))
+        self._new_sums.clear()
 
-    def _belongs(self, version: Version, blocks: list[Block]) -> bool:
+    def _belongs(self, entries: Entries) -> bool:
         """Whether the bytes here are of the file that the hub states."""
+        version, blocks = entries.version, entries.blocks
         if self.size is not None and blocks and blocks[-1].end > self.size:
             return False
         if self.sha256 is not None and version.sha256 is not None:
@@ -145,38 +148,57 @@ class Part:
             if self.blocks:
                 self._file.truncate(0)
             self.blocks.clear()
+            self.sums.clear()
             self.etag, self.touched, self.fresh = etag, 0, 0
-            self._ledger.rewrite(self._version, ())
+            self._rewrite()
 
     def learn(self, etag: str | None) -> None:
         """Note what an answer has told of the version: its etag, the size and hash set before."""
         with self._abandon.unless_left(), self.lock, self._told():
             self.etag = etag or self.etag
-            self._ledger.rewrite(self._version, self.blocks.values())
+            self._rewrite()
 
     def drop(self, blocks: Iterable[Block]) -> None:
-        """Drop some of the bytes, to be fetched again."""
+        """Drop some of the bytes, to be fetched again; `sums` stay, for what was right before."""
         with self._abandon.unless_left(), self.lock, self._told():
             for block in blocks:
                 if self.blocks.pop(block.first, None) is not None:
                     self._touch(block.first)
-            self._ledger.rewrite(self._version, self.blocks.values())
+            self._rewrite()
 
     def _touch(self, first: int) -> None:
         self.touched = first if self.touched is None else min(first, self.touched)
 
+    def reread(self) -> None:
+        """Have all bytes read and hashed once more."""
+        with self.lock:
+            self._touch(0)
+
+    def add_sum(self, position: int, digest: str) -> None:
+        """Note the hash of all bytes before a position."""
+        with self.lock:
+            self.sums[position] = self._new_sums[position] = digest
+
+    def forget_sums(self, position: int) -> None:
+        """Forget the hashes from a position on: they were of other bytes."""
+        with self.lock, self._told():
+            self.sums = {at: digest for at, digest in self.sums.items() if at < position}
+            self._rewrite()
+
     def note(self, *, all_of_it: bool = False) -> None:
         """Write into the ledger what has arrived since; without `all_of_it`, what is much."""
         with self.lock, self._told():
-            least = 1 if all_of_it else _NOTED
+            if self._closed:
+                return
             grown = [
                 block
                 for block in self.blocks.values()
-                if block.length - block.noted >= least
-                or (block.length == BLOCK and block.noted < BLOCK)
+                if (more := block.length - block.noted) >= _NOTED or (more and all_of_it)
             ]
-            if not self._closed and self._ledger.note(grown):
-                self._ledger.rewrite(self._version, self.blocks.values())
+            is_long = self._ledger.note(grown, self._new_sums)
+            self._new_sums.clear()
+            if is_long:
+                self._rewrite()
 
     @contextmanager
     def turn(self, epoch: int) -> Iterator[None]:
@@ -193,14 +215,13 @@ class Part:
                     self._writing -= 1
                     self.lock.notify_all()
 
-    def grow(self, block: Block, epoch: int, count: int, crc: int) -> None:
+    def grow(self, block: Block, epoch: int, count: int) -> None:
         """Count bytes that were written at a block's end. Raises StaleError."""
         with self.lock:
             if epoch != self.epoch:
                 raise StaleError
             self.blocks[block.first] = block
             block.length += count
-            block.crc = crc
             self.fresh += count
 
     def read(self, block: Block, begin: int, buffer: memoryview) -> int:
@@ -208,15 +229,6 @@ class Part:
         with self._reading, self._told():
             self._reader.seek(begin)
             return self._reader.readinto(buffer[: min(len(buffer), block.end - begin)]) or 0
-
-    def is_as_written(self, block: Block, turn: Callable[[], None]) -> bool:
-        """Whether the disk gives back what the ledger states; `turn` is called between pieces."""
-        buffer, position, crc = memoryview(bytearray(_PIECE)), block.first, 0
-        while count := self.read(block, position, buffer):
-            crc = zlib.crc32(buffer[:count], crc)
-            position += count
-            turn()
-        return position == block.end and block.crc in (None, crc)
 
     def settle(self) -> None:
         """Bring the bytes to the disk, and nothing after them."""
@@ -268,17 +280,15 @@ class Writer:
             for block in self._blocks:
                 block.doubtful = True
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Write bytes at the position. Raises DiskSpaceError as soon as the disk is full."""
         rest = memoryview(data)
         while rest:
-            if not self._blocks or self._blocks[-1].length >= BLOCK:
+            if not self._blocks or self.position % CELL == 0:
                 self._blocks.append(Block(self.position, doubtful=self._doubtful))
-            block = self._blocks[-1]
             with self._part.turn(self._epoch):
-                written = self._file.write(rest[: BLOCK - block.length])
-            crc = zlib.crc32(rest[:written], block.crc or 0)
-            self._part.grow(block, self._epoch, written, crc)
+                written = self._file.write(rest[: CELL - self.position % CELL])
+            self._part.grow(self._blocks[-1], self._epoch, written)
             self.position += written
             rest = rest[written:]
 
@@ -294,4 +304,5 @@ def arrived(part: Path) -> int:
         length = part.stat().st_size
     except OSError:
         return 0
-    return sum(block.length for block in Ledger(facts_path(part)).read(length)[1])
+    entries = Ledger(facts_path(part)).read(length)
+    return sum(block.length for block in entries.blocks) if entries else 0
