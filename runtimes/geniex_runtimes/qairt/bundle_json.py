@@ -1,7 +1,7 @@
 """The JSON files of a bundle, read with bounds: what is wrong is said by file and by key."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,11 @@ class Section:
 
 def read_json(file: Path, limit: int = MAX_JSON) -> Section:
     """The object in a JSON file of up to `limit` bytes. Raises BundleError."""
+    return parse_json(file, read_bounded(file, limit))
+
+
+def read_bounded(file: Path, limit: int) -> bytes:
+    """The bytes of a file of up to `limit`, and of one at least. Raises BundleError."""
     try:
         data = read_regular(file, limit + 1)
     except OSError as exc:
@@ -105,7 +110,7 @@ def read_json(file: Path, limit: int = MAX_JSON) -> Section:
         raise BundleError(file, "is empty")
     if len(data) > limit:
         raise BundleError(file, f"is larger than {limit >> 20} MiB")
-    return parse_json(file, data)
+    return data
 
 
 def parse_json(file: Path, data: bytes) -> Section:
@@ -117,7 +122,7 @@ def parse_json(file: Path, data: bytes) -> Section:
         raise BundleError(file, f"is not JSON: {why}") from exc
     if not isinstance(value, dict):
         raise BundleError(file, "is not a JSON object")
-    if any(depth > _MAX_DEPTH for depth in _depths(value)):
+    if _is_deep(value):
         raise BundleError(file, f"is nested deeper than {_MAX_DEPTH} levels")
     return Section(file, value)
 
@@ -126,15 +131,16 @@ def _refuse(word: str) -> float:
     raise ValueError(f"{word} is no JSON number")
 
 
-def _depths(value: object) -> Iterator[int]:
-    """The depth of every value below, by a list instead of by calls."""
-    waiting = [(value, 0)]
-    while waiting:
-        here, depth = waiting.pop()
-        if depth > _MAX_DEPTH:
-            yield depth
-            return
-        if isinstance(here, dict):
-            waiting += [(below, depth + 1) for below in here.values()]
-        elif isinstance(here, list):
-            waiting += [(below, depth + 1) for below in here]
+def _is_deep(value: object) -> bool:
+    """Whether a value is nested deeper than is allowed, looked at level by level."""
+    level = [value]
+    for _ in range(_MAX_DEPTH + 1):
+        level = [
+            below
+            for here in level
+            for below in (here.values() if isinstance(here, dict) else here)  # type: ignore[attr-defined]
+            if isinstance(below, dict | list)
+        ]
+        if not level:
+            return False
+    return True

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from geniex_runtimes.qairt.bundle_json import MAX_TOKENIZER, Section, read_json
+from geniex_catalogue.errors import BundleError
+from geniex_runtimes.qairt.bundle_json import MAX_TOKENIZER, Section, parse_json, read_bounded
 
 _MAX_ID = 1 << 24
+# the last key of a tokenizer.json, as it is written
+_MODEL = b'"model":'
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,44 +24,58 @@ class TokenTexts:
 
 
 def read_token_texts(path: Path, bos_id: int | None, eos_ids: tuple[int, ...]) -> TokenTexts:
-    """The texts of the special tokens in a tokenizer.json. Raises BundleError."""
-    file = read_json(path, MAX_TOKENIZER)
-    model = file.section("model")
-    if not model.values:
-        raise file.fault("model", "is missing: this is no tokenizer")
-    added = _added(file)
-    texts = {**_plain(model, {bos_id, *eos_ids} - {None, *added}), **added}
-    special = {text for token, text in added.items() if token in _special(file)}
+    """The texts of the special tokens in a tokenizer.json. Raises BundleError.
+
+    The vocabulary, which is most of it, is only read where one of the tokens is in there alone.
+    """
+    data = read_bounded(path, MAX_TOKENIZER)
+    file = _before_model(path, data)
+    if file is None or not {bos_id, *eos_ids} - {None} <= _added(file)[0].keys():
+        file = parse_json(path, data)
+        if not file.section("model").values:
+            raise file.fault("model", "is missing: this is no tokenizer")
+    added, special = _added(file)
+    texts = {**_plain(file.section("model"), {bos_id, *eos_ids} - {None, *added}), **added}
     ends = [texts[token] for token in eos_ids if token in texts]
     return TokenTexts(
         bos=texts.get(bos_id, "") if bos_id is not None else "",
         eos=ends[0] if ends else "",
-        control=frozenset(special | set(ends)),
+        control=frozenset({*special, *ends}),
         end=frozenset(ends),
     )
 
 
-def _added(file: Section) -> dict[int, str]:
+def _before_model(path: Path, data: bytes) -> Section | None:
+    """What stands before the vocabulary; None where it is not as tokenizers are written."""
+    end = data.find(_MODEL)
+    head = data[:end].rstrip().removesuffix(b",")
+    if end < 0 or b'"added_tokens"' not in head:
+        return None
+    try:
+        return parse_json(path, head + b"}")
+    except BundleError:
+        # a key of that name deeper down, or damage: the whole of it tells
+        return None
+
+
+def _added(file: Section) -> tuple[dict[int, str], list[str]]:
+    """The tokens beside the vocabulary, by id, and the texts of those that are special."""
+    value: Any = file.values.get("added_tokens")
+    if value is None:
+        return {}, []
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise file.fault("added_tokens", "is not a list of objects")
     found: dict[int, str] = {}
-    for one in _entries(file):
+    special: list[str] = []
+    for at, values in enumerate(value):
+        one = Section(file.file, values, f"added_tokens[{at}]")
         token, text = one.whole("id", 0, _MAX_ID), one.text("content")
         if token is None or text is None:
             raise one.fault("id", "or `content` is missing")
         found[token] = text
-    return found
-
-
-def _special(file: Section) -> set[int]:
-    return {one.values["id"] for one in _entries(file) if one.values.get("special") is True}
-
-
-def _entries(file: Section) -> list[Section]:
-    value: Any = file.values.get("added_tokens")
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise file.fault("added_tokens", "is not a list of objects")
-    return [Section(file.file, one, f"added_tokens[{at}]") for at, one in enumerate(value)]
+        if values.get("special") is True:
+            special.append(text)
+    return found, special
 
 
 def _plain(model: Section, wanted: set[int | None]) -> dict[int, str]:

@@ -76,6 +76,10 @@ def test_what_may_be_left_out(folder: Path) -> None:
     ("change", "field", "value"),
     [
         pytest.param(put(GENIE, "dialog.context.eos-token", 3), "eos_ids", (3,), id="one eos"),
+        pytest.param(
+            put(GENIE, "dialog.context.eos-token", 1), "end_tokens", {"</s>"}, id="eos is special"
+        ),
+        pytest.param(put(GENIE, "dialog.context.eos-token", 99), "eos_token", "", id="eos unknown"),
         pytest.param(put(GENIE, "dialog.context.bos-token", -1), "bos_id", None, id="no bos"),
         pytest.param(put(GENIE, "dialog.context.pad-token", 5), "pad_id", 5, id="padding"),
         pytest.param(
