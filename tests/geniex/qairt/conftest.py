@@ -19,7 +19,7 @@ from tests.geniex.server.live import PATIENCE, LiveServer, running
 if TYPE_CHECKING:
     from tests.qairt_bundles import QairtBundles
 
-MODEL = "local/tiny"
+MODEL, SHORT = "local/tiny", "local/short"
 CONTEXT = 512
 
 
@@ -49,6 +49,7 @@ def served(
     data_dir, spoiled = tmp_path_factory.mktemp("qairt"), tmp_path_factory.mktemp("spoiled")
     store = Store(data_dir)
     import_path(parse(MODEL), bundle, store, "in_place")
+    import_path(parse(SHORT), qairt_bundles.folder(), store, "in_place")
     for name, fault in FAULTS.items():
         import_path(parse(f"local/{name}"), fault.make(qairt_bundles, spoiled), store)
     with running("--parallel", "4", data_dir=data_dir) as server:

@@ -9,7 +9,7 @@ import pytest
 from openai import APIError, InternalServerError, OpenAI
 
 from ci.soak import growth
-from tests.geniex.qairt.conftest import MODEL, workers, zombies
+from tests.geniex.qairt.conftest import MODEL, SHORT, workers, zombies
 from tests.geniex.qairt.test_served import FRANCE, PARIS, ask, text
 from tests.geniex.server.door import wait_for
 from tests.geniex.server.live import PATIENCE, LiveServer, running
@@ -21,7 +21,7 @@ COUNT: Any = [{"role": "user", "content": "Count."}]
 def test_a_worker_that_is_killed_mid_stream_is_an_error(served: LiveServer, client: OpenAI) -> None:
     stream = client.chat.completions.create(model=MODEL, messages=COUNT, temperature=0, stream=True)
     next(iter(stream))
-    [worker] = workers(served.process.pid)
+    worker = workers(served.process.pid)[0]
     worker.kill()
     with pytest.raises(APIError, match="worker"):
         list(stream)
@@ -61,15 +61,22 @@ def test_no_worker_outlives_a_server_that_is_killed(served: LiveServer) -> None:
 
 
 def test_many_requests_leave_memory_as_it_was(served: LiveServer, client: OpenAI) -> None:
+    before = workers(served.process.pid)
+    # every other one asks for something more than text
+    kinds: tuple[dict[str, Any], ...] = ({}, {"logprobs": 2}, {}, {"stop": ["Tuesday"]})
     sizes: dict[int, list[int]] = {}
-    ask(client, FRANCE)
-    [worker] = workers(served.process.pid)
-    watched = [psutil.Process(served.process.pid), worker]
     for number in range(REQUESTS):
-        assert text(ask(client, FRANCE, max_completion_tokens=2)) == "The capital"
+        how = kinds[number % len(kinds)]
+        answer = client.completions.create(
+            model=SHORT, prompt="Monday", max_tokens=1, temperature=0, **how
+        )
+        assert answer.usage is not None and answer.usage.completion_tokens == 1
+        if number == 0:
+            [worker] = set(workers(served.process.pid)) - set(before)
+            watched = [psutil.Process(served.process.pid), worker]
         if number >= WARM_UP:
             for process in watched:
                 sizes.setdefault(process.pid, []).append(process.memory_info().rss)
-    assert workers(served.process.pid) == [worker] and not zombies(served.process.pid)
+    assert worker in workers(served.process.pid) and not zombies(served.process.pid)
     for samples in sizes.values():
         assert growth(samples) < 0.02
