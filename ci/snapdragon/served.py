@@ -13,6 +13,7 @@ from ci.snapdragon.report import Facts, FailedError, expect
 from ci.snapdragon.terminal import QUESTION, WORD, Geniex
 
 _PATIENCE = 900.0  # seconds
+_WORKER = "geniex_runtimes.qairt.worker"
 
 
 class Served:
@@ -57,14 +58,11 @@ class Served:
         return urllib.request.urlopen(request, timeout=_PATIENCE)
 
     def workers(self) -> list[Any]:
-        """The processes that the server has started."""
+        """The processes that hold a bundle for the server."""
         import psutil
 
-        return [
-            child
-            for child in psutil.Process(self.process.pid).children(recursive=True)
-            if child.status() != psutil.STATUS_ZOMBIE
-        ]
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        return [child for child in children if _WORKER in child.cmdline()]
 
 
 @contextmanager
