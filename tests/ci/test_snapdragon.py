@@ -14,13 +14,18 @@ def _fails() -> Facts:
     raise FailedError("it is not so")
 
 
+def _breaks() -> Facts:
+    facts: Facts = {}
+    return {"there": facts["not"]}
+
+
 def test_a_report_has_all_steps_whatever_became_of_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     report = Report({"device": "NPU", "probes": {}})
     assert report.run("good", lambda: {"tok/s": 20.5})
     assert not report.run("bad", _fails)
-    assert not report.run("worse", lambda: {"there": {}["not"]})
+    assert not report.run("worse", _breaks)
     assert not report.passed
     text = report.text()
     assert text.startswith("device: NPU\n") and "probes" not in text
