@@ -1,13 +1,16 @@
 """`geniex hub list` and `geniex hub export`: the models of Qualcomm AI Hub."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from geniex.cli.options import Command, Group, Json, settings_of
+from geniex.cli.options import Command, Group, Json, Quiet, settings_of
 from geniex.cli.output import Output, one_line, table
+from geniex_catalogue.errors import ChipsetError, HubError, TransferError, UsageError
 
 if TYPE_CHECKING:
+    from geniex.config import Settings
     from geniex_catalogue.hubs.aihub_index import HubModel
     from geniex_catalogue.hubs.chipsets import KnownChipset, Platform
 
@@ -79,3 +82,110 @@ def _table(
             row = (*row, one_line(", ".join(short)))
         rows.append(row)
     return table(rows)
+
+
+@app.command("export", cls=Command)
+def export_model(
+    ctx: typer.Context,
+    model: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="Its ONNX graphs and the files of its bundle")
+    ],
+    chipset: Annotated[
+        str | None, typer.Option("--chipset", help="What to compile for [default: this machine]")
+    ] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option("--output", help="The bundle's folder [default: FOLDER-CHIPSET, here]"),
+    ] = None,
+    compile_options: Annotated[
+        str, typer.Option("--compile-options", help="Further options of the AI Hub's compiler")
+    ] = "",
+    link_options: Annotated[
+        str, typer.Option("--link-options", help="Further options of the AI Hub's linker")
+    ] = "",
+    quiet: Quiet = False,
+) -> None:
+    """Compile a model of your own on the AI Hub, which takes an account there.
+
+    The graphs are uploaded, compiled, linked and downloaded as a bundle. Stopped, the same command
+    goes on where it was; what runs on the AI Hub goes on meanwhile.
+    """
+    settings = settings_of(ctx)
+    output = Output(quiet=quiet)
+    from geniex_catalogue.hubs.export import ExportWish, export
+    from geniex_catalogue.hubs.export_source import read_source
+    from geniex_catalogue.hubs.workbench import connect
+    from geniex_catalogue.offline import require_network
+
+    folder = Path(model).expanduser()
+    if not folder.exists():
+        raise _not_a_folder(model, settings)
+    source = read_source(folder)
+    require_network("a model cannot be exported here", settings.offline)
+    known = _chipset(chipset, settings)
+    target = target or Path(f"{folder.resolve().name}-{known.short}")
+    try:
+        made = export(
+            source,
+            known,
+            target,
+            connect(),
+            settings.data_dir,
+            ExportWish(compile_options, link_options),
+            lambda text: output.note(one_line(text)),
+        )
+    except KeyboardInterrupt:
+        output.note("stopped; what runs on the AI Hub goes on, the same command takes it up")
+        raise
+    output.data(str(made))
+    output.note(f"`geniex pull local/{target.name} --local-path {made}` takes it into the store")
+
+
+def _chipset(text: str | None, settings: "Settings") -> "KnownChipset":
+    """The chipset to compile for. Raises ChipsetError where none is named or found."""
+    from geniex.chipset import machine_of
+    from geniex_catalogue.hubs.aihub import AIHub
+    from geniex_catalogue.hubs.aihub_choice import find_host
+    from geniex_catalogue.hubs.contract import Machine
+    from geniex_runtimes.hardware.chipset import HTP_ARCH, named
+
+    known = named(text) if text else None
+    machine = Machine(known.name, known.htp_arch) if known else machine_of(settings)
+    if machine.chipset is None:
+        raise ChipsetError(
+            "no chipset was found on this machine", hint="name one: `--chipset CHIPSET`"
+        )
+    try:
+        return find_host(AIHub(settings.data_dir).release().platform(), machine)
+    except (HubError, TransferError):
+        if machine.chipset not in HTP_ARCH:
+            raise
+        from geniex_catalogue.hubs.chipsets import KnownChipset
+
+        return KnownChipset(machine.chipset, htp_arch=machine.htp_arch)
+
+
+def _not_a_folder(text: str, settings: "Settings") -> UsageError:
+    """The error for what is no folder; for a name of the AI Hub, who makes its graphs."""
+    from geniex_catalogue import names
+    from geniex_catalogue.hubs.aihub import AIHub
+    from geniex_catalogue.hubs.aihub_index import HubModel
+
+    name = text.rpartition("/")[2].partition(":")[0]
+    found: HubModel | None = None
+    try:
+        index = AIHub(settings.data_dir).release(offline=settings.offline).index()
+        found = next((m for m in index.models if name in (m.name, m.id)), None)
+    except (HubError, TransferError):
+        if not text.lower().startswith(("ai-hub-models/", f"{names.AI_HUB_ORG}/")):
+            return UsageError(f"folder `{text}` does not exist")
+    if found is None:
+        return UsageError(f"folder `{text}` does not exist, and it is no model of the AI Hub")
+    extra, module = found.id.replace("_", "-"), f"qai_hub_models.models.{found.id}.export"
+    return UsageError(
+        f"`{found.name}` is a name, not a folder: the graphs of that model come with Qualcomm's "
+        "package `qai-hub-models`, which compiles them too",
+        hint=f"`pip install 'qai-hub-models[{extra}]'`, then `python -m {module} --chipset "
+        f"CHIPSET` makes a bundle; `geniex pull local/{found.id} --local-path BUNDLE` takes it "
+        "into the store",
+    )

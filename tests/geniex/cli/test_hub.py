@@ -1,15 +1,18 @@
 """The AI Hub at the terminal: lists, chipsets, and a bundle that is pulled."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from geniex.model_manager import pull, query
 from geniex_catalogue.errors import NotCompiledError
+from geniex_catalogue.hubs.workbench import Workbench
 from tests.aihub import GENIE, X2_ELITE, X_ELITE, Bucket, asset, assets, model, zipped
 from tests.cliharness import Cli
 from tests.hubserver import HubServer
+from tests.workbench import Device, FakeClient
 
 X_PLUS = "qualcomm-snapdragon-x-plus-8-core"
 
@@ -149,3 +152,62 @@ def test_from_python(bucket: Bucket, data_dir: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("GENIEX_CHIPSET", X2_ELITE)
     with pytest.raises(NotCompiledError):
         query("ai-hub-models/Qwen3-4B")
+
+
+@pytest.fixture
+def exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that can be exported; the bundle comes into the current folder."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    for name in ("prompt_ar16_cl64_1_of_1.onnx", "token_ar1_cl64_1_of_1.onnx"):
+        (folder / name).write_bytes(name.encode())
+    binary = {"engine": {"model": {"binary": {"ctx-bins": ["tiny.bin"]}}}}
+    (folder / "genie_config.json").write_text(json.dumps({"dialog": binary}))
+    (folder / "tokenizer.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def test_export(cli: Cli, bucket: Bucket, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = FakeClient([Device("X Elite CRD", [f"chipset:{X_ELITE}"])])
+    monkeypatch.setattr("geniex_catalogue.hubs.workbench.connect", lambda: Workbench(client))
+    monkeypatch.setattr("geniex_catalogue.hubs.export.POLL", 0.0)
+    client.faults["submit_link_job"] = [KeyboardInterrupt()]
+    stopped = cli("hub", "export", "tiny", "--chipset", "Snapdragon X Elite CRD")
+    assert stopped.code == 130
+    assert "the same command takes it up" in stopped.err
+    result = cli("hub", "export", "tiny", "--chipset", "sc8380xp")
+    assert result.out == "tiny-x-elite\n", result.err
+    assert "compiled before" in result.err
+    assert "geniex pull local/tiny-x-elite --local-path tiny-x-elite" in result.err
+    taken = cli("pull", "local/tiny-x-elite", "--local-path", "tiny-x-elite")
+    assert taken.code == 0, taken.err
+    assert cli("hub", "export", "tiny", "--chipset", X_ELITE).code == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (("ai-hub-models/Llama-v3.2-3B-Instruct",), 2, "llama_v3_2_3b_instruct.export --chipset"),
+        (("Qwen3-4B",), 2, "pip install 'qai-hub-models[qwen3-4b]'"),
+        (("nowhere",), 2, "does not exist"),
+        (("tiny",), 1, "no chipset was found"),
+        (("tiny", "--chipset", "pentium"), 1, "not a chipset"),
+        (("tiny", "--chipset", X_ELITE, "--offline"), 4, "--offline"),
+    ],
+)
+def test_exports_that_fail(
+    cli: Cli, bucket: Bucket, exported: Path, args: tuple[str, ...], code: int, says: str
+) -> None:
+    result = cli("hub", "export", *args)
+    assert result.code == code
+    assert says in result.err
+
+
+def test_an_export_takes_its_client(
+    cli: Cli, bucket: Bucket, exported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "qai_hub", None)
+    result = cli("hub", "export", "tiny", "--chipset", X_ELITE)
+    assert result.code == 4
+    assert "pip install 'geniex-local[aihub]'" in result.err
