@@ -66,6 +66,7 @@ class Engine(Protocol):
         `choose` is called with the logits behind the prompt and behind each token that it gave:
         one row of `vocab_size`, valid during the call, which it may change. It sees to it that
         prompt and answer fit into the context; the last token it gives before None is evaluated.
+        A token that ends answers in this bundle it never gives: that is None.
         An exception of `choose` ends the evaluation and goes on to the caller.
         `reuse` keeps what the cache already holds of the prompt's beginning; the prompt's last
         token is always evaluated. Returns how many tokens were kept. Raises EngineError; the next

@@ -81,9 +81,9 @@ class Foreman:
 
     @property
     def worker_pid(self) -> int | None:
-        """The process id of the worker; None where there is none."""
+        """The process id of the worker; None where there is none that lives."""
         worker = self._worker
-        return worker.pid if worker is not None else None
+        return worker.pid if worker is not None and worker.alive else None
 
     def start(self, progress: Callable[[float], bool] | None = None) -> protocol.Loaded:
         """Start the first worker and load. Raises LoadError, EngineMissingError, UsageError."""
@@ -205,8 +205,10 @@ class Foreman:
 
     def _employ(self) -> WorkerProcess:
         """The worker, a new one where the last one died. Raises LoadError."""
-        if self._worker is not None:
+        if self._worker is not None and self._worker.alive:
             return self._worker
+        if self._worker is not None:  # nobody waited for it: nobody has to be told
+            self._bury(self._worker)
         log.info("starting a new worker for %s", self._job.name)
         try:
             self._load(None)
@@ -274,12 +276,16 @@ class Foreman:
         )
 
     def _crashed(self, worker: WorkerProcess) -> WorkerCrashedError:
+        how = self._bury(worker)
+        return WorkerCrashedError(self._job.name, how, worker.last_words())
+
+    def _bury(self, worker: WorkerProcess) -> str:
+        """Leave nothing of a dead worker behind; how it died."""
         self._worker = None
         how = worker.death()
         worker.kill()
-        words = worker.last_words()
         log.warning("worker %d %s", worker.pid, how)
-        return WorkerCrashedError(self._job.name, how, words)
+        return how
 
     def _dismiss(self) -> None:
         worker, self._worker = self._worker, None

@@ -48,6 +48,11 @@ class WorkerProcess:
         """Its process id."""
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        """Whether it runs and can be heard."""
+        return self._process.poll() is None and self._readers[0].is_alive()
+
     def send(self, order: protocol.Order) -> None:
         """Say something; nothing happens where the worker has ended, which `receive` tells."""
         stdin = self._process.stdin

@@ -1,0 +1,200 @@
+"""Workers die, and so do their parents: what is left then, and what the next request gets."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from geniex_catalogue.errors import (
+    GenerationError,
+    LoadError,
+    RuntimeNotInstalledError,
+    UsageError,
+    WorkerCrashedError,
+)
+from geniex_runtimes.contract import LoadOptions
+from geniex_runtimes.qairt import foreman, process, runtime
+from geniex_runtimes.qairt.loaded import QairtModel
+from tests.geniex_runtimes.qairt.loading import ask, gone, kill_worker, load, resolved, split, until
+from tests.qairt_bundles import QairtBundles
+
+ROOT = Path(__file__).parents[3]
+STORY = "Once upon a time"
+
+
+@pytest.fixture(scope="module")
+def model(qairt_bundles: QairtBundles) -> Iterator[QairtModel]:
+    """One bundle, whose worker does not live as long as this file."""
+    with load(qairt_bundles.folder()) as loaded:
+        yield loaded
+
+
+def _pid(model: QairtModel) -> int:
+    pid = model.worker_pid
+    assert pid is not None
+    return pid
+
+
+def test_a_worker_that_is_killed_takes_one_answer_along(model: QairtModel) -> None:
+    expected, _ = split(ask(model, STORY, max_tokens=4))
+    answer, waiting = ask(model, STORY), ask(model, STORY, max_tokens=4)
+    next(answer)
+    pid = kill_worker(model)
+    with pytest.raises(WorkerCrashedError, match="was killed by SIGKILL") as caught:
+        split(answer)
+    assert caught.value.hint == "send the request again: it gets a new worker"
+    assert next(answer, None) is None
+    assert split(waiting)[0] == expected
+    assert gone(pid) and _pid(model) != pid
+
+
+def test_a_worker_that_dies_at_rest_is_replaced(model: QairtModel) -> None:
+    expected, _ = split(ask(model, STORY, max_tokens=4))
+    kill_worker(model)
+    assert split(ask(model, STORY, max_tokens=4))[0] == expected
+
+
+def test_many_requests_leave_nothing_behind(model: QairtModel) -> None:
+    def sizes() -> tuple[int, int]:
+        return tuple(psutil.Process(p).memory_info().rss for p in (os.getpid(), pid))  # type: ignore[return-value]
+
+    for _ in range(20):
+        split(ask(model, STORY, max_tokens=1))
+    pid = _pid(model)
+    before = sizes()
+    for number in range(80):
+        split(ask(model, [1, 5 + number, 6], max_tokens=1, logprobs=1))
+    assert _pid(model) == pid
+    grown = [after - first for first, after in zip(before, sizes(), strict=True)]
+    assert max(grown) < 8 << 20, grown
+    assert not [
+        child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE
+    ]
+
+
+def test_a_sequence_outlives_its_worker(
+    model: QairtModel, qairt_bundles: QairtBundles, tmp_path: Path
+) -> None:
+    ids = qairt_bundles.encode(STORY)
+    turn = [*ids, *qairt_bundles.reference(ids, 8)]
+    split(ask(model, ids, max_tokens=4))
+    model.save(tmp_path)
+    expected, done = split(ask(model, turn, max_tokens=2, reuse_prefix=False))
+    kill_worker(model)
+    model.restore(tmp_path)
+    found, done = split(ask(model, turn, max_tokens=2))
+    assert (found, done.profile.cached_tokens) == (expected, len(ids) + 3)
+    with pytest.raises(GenerationError, match="holds no saved sequence"):
+        model.restore(tmp_path / "nothing")
+
+
+PARENT = """
+import os, sys
+from pathlib import Path
+from tests.geniex_runtimes.qairt.loading import ask, load
+model = load(Path(sys.argv[1]))
+answer = ask(model, "Count: one two three")
+next(answer)
+print(model.worker_pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("way", ["kill", "exit"])
+def test_a_worker_ends_with_its_parent(qairt_bundles: QairtBundles, way: str) -> None:
+    """Killed in the middle of an answer, or at its end without a `close`; not with its thread."""
+    code = PARENT if way == "kill" else THREADED
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code, str(qairt_bundles.folder())],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    with parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        if way == "kill":
+            parent.kill()
+        until(lambda: gone(pid), "the worker lives on")
+        parent.kill()
+
+
+THREADED = """
+import os, sys, threading
+from pathlib import Path
+from tests.geniex_runtimes.qairt.loading import ask, load, split
+found = []
+thread = threading.Thread(target=lambda: found.append(load(Path(sys.argv[1]))))
+thread.start()
+thread.join()
+text, done = split(ask(found[0], "Once upon a time", max_tokens=2))
+print(found[0].worker_pid if text and done.finish_reason == "length" else 0, flush=True)
+os._exit(0)
+"""
+
+
+def test_a_load_that_dies_is_one_clear_error(
+    qairt_bundles: QairtBundles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_MODULE", "antigravity_not_there")
+    with pytest.raises(LoadError, match="the worker ended with code 1 while it loaded") as caught:
+        load(qairt_bundles.folder())
+    assert "No module named antigravity_not_there" in caught.value.message
+
+
+def test_a_bundle_that_libgenie_refuses(qairt_bundles: QairtBundles, tmp_path: Path) -> None:
+    folder = qairt_bundles.copy(tmp_path)
+    file = folder / "genie_config.json"
+    config = json.loads(file.read_text(encoding="utf-8"))
+    config["dialog"]["engine"]["unheard-of"] = 1
+    file.write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(LoadError, match="does not load: `GenieDialogConfig_createFromJson`") as no:
+        load(folder)
+    assert "unheard-of" in no.value.message
+    with pytest.raises(LoadError, match="was given up"):
+        runtime.QairtRuntime().load(
+            resolved(qairt_bundles.folder()), LoadOptions(), progress=lambda _: False
+        )
+
+
+def test_a_load_without_an_end_is_ended(
+    qairt_bundles: QairtBundles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreman, "_LOAD_SECONDS", 0.0)
+    with pytest.raises(LoadError, match="did not load within 0 s"):
+        load(qairt_bundles.folder())
+
+
+def test_where_libgenie_is_missing(
+    qairt_bundles: QairtBundles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "_GENIE", "Djinni")
+    with load(qairt_bundles.folder()) as model:
+        warning = "libDjinni.so is not in the installed onnxruntime-qnn; using the engine ort"
+        assert model.info.warnings == (warning,)
+        assert split(ask(model, STORY, max_tokens=2))[0]
+    with pytest.raises(RuntimeNotInstalledError, match="engine genie cannot be used: libDjinni"):
+        load(qairt_bundles.folder(), qairt_engine="genie")
+    with pytest.raises(UsageError, match="--sliding-window"):
+        load(qairt_bundles.folder(), qairt_engine="genie", sliding_window=True)
+
+
+def test_a_model_is_closed_once_and_for_all(qairt_bundles: QairtBundles) -> None:
+    model = load(qairt_bundles.folder())
+    pid = _pid(model)
+    running, waiting = ask(model, STORY), ask(model, STORY)
+    next(running)
+    model.close()
+    model.close()
+    assert gone(pid)
+    for answer in (running, waiting):
+        assert split(answer)[1].finish_reason == "cancelled"
+    with pytest.raises(GenerationError, match="has been closed"):
+        ask(model, STORY)
