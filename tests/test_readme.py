@@ -1,4 +1,4 @@
-"""The commands, flags, files and examples of the README and of docs/server.md are real."""
+"""The commands, flags, files and examples of the README and of the pages in docs are real."""
 
 import re
 import shlex
@@ -15,6 +15,7 @@ from geniex.cli.app import app
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SERVER = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
+SNAPDRAGON = (ROOT / "docs" / "snapdragon.md").read_text(encoding="utf-8")
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -25,7 +26,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
 BLOCKS = blocks(README)
 SHELL_LINES = [
     line
-    for kind, text in (*BLOCKS, *blocks(SERVER))
+    for kind, text in (*BLOCKS, *blocks(SERVER), *blocks(SNAPDRAGON))
     if kind == "sh"
     for line in text.replace("\\\n", " ").splitlines()
     if line
