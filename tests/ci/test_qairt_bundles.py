@@ -19,8 +19,8 @@ from ci.qairt_bundles.reference import Decoding, Graphs
 from ci.qairt_bundles.weights import DATA, WEIGHTS, load
 from tests.qairt_bundles import ENDS, QairtBundles
 
-# logits; what simulator and CPU differ by is some hundredths of that
-CERTAIN = 1.0
+# logits; simulator and CPU were seen to differ by half of one
+CERTAIN = 2.0
 
 
 def test_every_answer_is_certain(qairt_bundles: QairtBundles) -> None:
