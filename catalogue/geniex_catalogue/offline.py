@@ -14,10 +14,9 @@ def is_yes(text: str) -> bool:
 
 
 def forbidden_by(flag: bool = False) -> str | None:
-    """What forbids the network: the flag, or the name of a variable; None where it is allowed."""
-    if flag:
-        return "--offline"
-    return next((name for name in VARIABLES if is_yes(os.environ.get(name, ""))), None)
+    """What forbids the network: the name of a variable, or the flag; None where it is allowed."""
+    variable = next((name for name in VARIABLES if is_yes(os.environ.get(name, ""))), None)
+    return variable or ("--offline" if flag else None)
 
 
 def require_network(what: str, flag: bool = False) -> None:

@@ -144,7 +144,7 @@ def plan_pull(ref: ModelRef, store: Store, wish: PullWish = NO_WISH) -> PullPlan
     if here is not None and known and (label := _label_here(here, ref, wish)):
         return _nothing_to_do(ref, label, here)
     _refuse_local(ref)
-    require_network(f"`{ref}` is not here" if here is None else f"`{ref}`", wish.offline)
+    require_network(_why_network(ref, here, wish), wish.offline)
     if delivers(ref):
         plan = _delivered(ref, store, here, wish)
     else:
@@ -154,6 +154,14 @@ def plan_pull(ref: ModelRef, store: Store, wish: PullWish = NO_WISH) -> PullPlan
         return replace(plan, present=here)
     require_room((plan,))
     return plan
+
+
+def _why_network(ref: ModelRef, here: StoredModel | None, wish: PullWish) -> str:
+    """What the hub is needed for."""
+    if here is not None and (wish.fresh or wish.revision):
+        return f"the hub has to be asked about `{ref}`"
+    labels = ", ".join(here.precisions) if here is not None else ""
+    return f"`{ref}` is not here" + (f" (only {labels})" if labels else "")
 
 
 def _refuse_local(ref: ModelRef) -> None:

@@ -292,7 +292,7 @@ def _folders(folder: Path) -> list[Path]:
     """The folders in a folder, by name; none when it is not there."""
     try:
         with os.scandir(folder) as entries:
-            return sorted(folder / entry.name for entry in entries if entry.is_dir())
+            return sorted(folder / entry.name for entry in entries if _is_folder(entry))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as exc:
@@ -300,6 +300,14 @@ def _folders(folder: Path) -> list[Path]:
             f"the data folder cannot be read at `{folder}`: {exc.strerror or exc}",
             hint="check its permissions, or choose another with `--data-dir`",
         ) from exc
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    """Whether an entry is a folder; a link that leads to itself is none, and hides no other."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _spelled(folder: Path, name: str, common: Callable[[str], str]) -> list[Path]:

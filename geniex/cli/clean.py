@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geniex.cli.errors import tell
+from geniex.cli.errors import first_of, tell
 from geniex.cli.options import Json, Yes, settings_of
 from geniex.cli.output import Output, confirm, waiting_for
 from geniex_catalogue.errors import GenieXError, StoreBusyError
@@ -55,7 +55,7 @@ def clean(
         except StoreBusyError as exc:
             output.warn(f"{model.name} is left alone: {exc.message}")
         except GenieXError as exc:
-            code = code or tell(exc)
+            code = first_of(code, tell(exc))
     if as_json:
         output.json({"removed": names, "freed": freed})
     kind = "unfinished download" if partial else "model"

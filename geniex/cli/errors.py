@@ -96,6 +96,11 @@ def tell(error: BaseException) -> int:
     return code
 
 
+def first_of(code: int, other: int) -> int:
+    """The exit code of a command that goes on after an error: the first one."""
+    return code or other
+
+
 def _facts(error: BaseException) -> tuple[str, str | None, int]:
     if isinstance(error, e.GenieXError):
         row = row_of(type(error))

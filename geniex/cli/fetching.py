@@ -4,9 +4,16 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from geniex.cli.output import Output, Status, confirm, is_terminal, one_line, table, waiting_for
+from geniex.cli.output import (
+    Output,
+    Status,
+    confirm,
+    is_terminal,
+    one_line,
+    read_line,
+    table,
+    waiting_for,
+)
 from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
@@ -64,7 +71,7 @@ def planned(
             wish,
             offline=settings.offline,
             machine=machine_of(settings),
-            pick=_picker(settings, output, status, ask=ask),
+            pick=picker(settings, output, status, ask=ask),
         )
         return plan_pulls(ref, Store(settings.data_dir), wish)
 
@@ -104,7 +111,7 @@ def can_ask() -> bool:
     return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
-def _picker(settings: "Settings", output: Output, status: Status, *, ask: bool) -> "Pick":
+def picker(settings: "Settings", output: Output, status: Status, *, ask: bool) -> "Pick":
     """Chooses the precision for this machine and says so in one line, or asks a person."""
 
     def pick(candidates: "Sequence[Candidate]") -> str:
@@ -117,7 +124,7 @@ def _picker(settings: "Settings", output: Output, status: Status, *, ask: bool) 
         best, why = best_precision(sizes, machine, settings.compute)
         if ask and can_ask():
             status.stop()
-            return _asked(sizes, best, why)
+            return _asked(sizes, best, why, output)
         labels = ", ".join(label for label, _ in sizes)
         output.note(one_line(f"precision {best}, of {labels}: {why}"))
         return best
@@ -125,18 +132,18 @@ def _picker(settings: "Settings", output: Output, status: Status, *, ask: bool) 
     return pick
 
 
-def _asked(sizes: Sequence[tuple[str, int | None]], best: str, why: str) -> str:
+def _asked(sizes: Sequence[tuple[str, int | None]], best: str, why: str, output: Output) -> str:
     from geniex_catalogue.precision import find
 
     for label, size in sizes:
         mark = f"  {why}" if label == best else ""
-        typer.echo(f"  {label:<10} {size_text(size) if size else '?':>10}{mark}", err=True)
+        output.tell(f"  {label:<10} {size_text(size) if size else '?':>10}{mark}")
     labels = [label for label, _ in sizes]
     while True:
-        answer = str(typer.prompt("Precision", default=best, err=True)).strip()
+        answer = read_line(f"Precision [{best}]") or best
         if found := find(answer, labels):
             return found
-        typer.echo(f"`{one_line(answer)}` is none of them", err=True)
+        output.tell(f"`{one_line(answer)}` is none of them")
 
 
 def _size(plan: "PullPlan") -> str:

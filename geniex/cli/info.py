@@ -5,23 +5,32 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from geniex.cli.options import Json, ModelArgument, settings_of
-from geniex.cli.output import Output, table
+from geniex.cli.output import Output, one_line, table
 from geniex_catalogue.errors import NoRuntimeError
 from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
     from geniex.config import Settings
+    from geniex_catalogue.names import ModelRef
     from geniex_catalogue.resolver import ResolvedModel
 
 
 def info(ctx: typer.Context, model: ModelArgument, as_json: Json = False) -> None:
-    """Show a model's files, context, memory and draft."""
-    settings = settings_of(ctx)
-    from geniex.session import find_local_model
+    """Show a model's files, context, memory and draft.
 
-    resolved = find_local_model(model, settings)
-    facts = _facts(resolved, settings)
+    Of a model that is not here its hub is asked, and nothing is fetched but the first bytes.
+    """
+    settings = settings_of(ctx)
+    from geniex.session import find_model
+    from geniex_catalogue.resolver import PullNeeded
+
     output = Output()
+    found = find_model(model, settings)
+    if isinstance(found, PullNeeded):
+        facts = _remote(found.ref, settings, output)
+    else:
+        files = [str(path) for path in found.files]
+        facts = {**_facts(found, files), **_memory(found, settings)}
     if as_json:
         output.json(facts)
         return
@@ -31,7 +40,29 @@ def info(ctx: typer.Context, model: ModelArgument, as_json: Json = False) -> Non
     output.data(table(rows))
 
 
-def _facts(resolved: "ResolvedModel", settings: "Settings") -> dict[str, Any]:
+def _remote(ref: "ModelRef", settings: "Settings", output: Output) -> dict[str, Any]:
+    """The facts of a model that is not here."""
+    from geniex.cli.fetching import picker
+    from geniex_catalogue.remote_model import look_up
+
+    with output.status(f"looking for {ref}...") as status:
+        pick = picker(settings, output, status, ask=False)
+        remote = look_up(ref, offline=settings.offline, pick=pick)
+    facts = _facts(remote.chosen, list(remote.files))
+    memory = _memory(remote.chosen, settings)
+    return {
+        **facts,
+        "here": False,
+        "hub": remote.hub,
+        "revision": remote.revision,
+        "precisions": [{"precision": c.label, "size": c.size} for c in remote.precisions],
+        "drafts": list(remote.drafts),
+        "projectors": list(remote.projectors),
+        **memory,
+    }
+
+
+def _facts(resolved: "ResolvedModel", files: list[str]) -> dict[str, Any]:
     from geniex_catalogue.entries import catalogue
 
     header = resolved.header
@@ -44,7 +75,7 @@ def _facts(resolved: "ResolvedModel", settings: "Settings") -> dict[str, Any]:
         "format": resolved.format,
         "precision": resolved.precision,
         "size": resolved.size,
-        "files": [str(path) for path in resolved.files],
+        "files": files,
     }
     if header is not None:
         facts |= {
@@ -57,7 +88,8 @@ def _facts(resolved: "ResolvedModel", settings: "Settings") -> dict[str, Any]:
             "built_in_heads": header.has_heads,
         }
     facts["draft"] = str(draft) if draft else None
-    return {**facts, **_memory(resolved, settings)}
+    facts["here"] = True
+    return facts
 
 
 def _memory(resolved: "ResolvedModel", settings: "Settings") -> dict[str, Any]:
@@ -78,7 +110,7 @@ def _memory(resolved: "ResolvedModel", settings: "Settings") -> dict[str, Any]:
 
 
 def _shown(name: str, value: Any) -> str | None:
-    if value is None:
+    if value is None or value == []:
         return None
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -86,4 +118,9 @@ def _shown(name: str, value: Any) -> str | None:
         return size_text(value)
     if name == "parameters":
         return f"{value / 1e6:.1f} million"
-    return ", ".join(value) if isinstance(value, list) else str(value)
+    if name == "precisions":
+        sizes = ((row["precision"], row["size"]) for row in value)
+        value = [
+            f"{label} ({size_text(size) if size else 'size unknown'})" for label, size in sizes
+        ]
+    return one_line(", ".join(value)) if isinstance(value, list) else one_line(str(value))

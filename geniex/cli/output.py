@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _CONTROL = {code: None for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
 
 
+_ANSWERS = {"": False, "y": True, "yes": True, "n": False, "no": False}
+
+
 class OutputClosedError(Exception):
     """Raised when who read our output is gone (`geniex list | head -1`); not an error to tell."""
 
@@ -176,8 +179,26 @@ def confirm(question: str, *, default: bool = False) -> None:
         raise UsageError(
             "this needs a yes, and there is no terminal to ask at", hint="give `--yes`"
         )
-    if not typer.confirm(one_line(question), default=default, err=True):
+    words = "Y/n" if default else "y/N"
+    while (answer := read_line(f"{question} [{words}]").lower()) not in _ANSWERS:
+        continue
+    if not (_ANSWERS[answer] if answer else default):
         raise DeclinedError
+
+
+def read_line(question: str) -> str:
+    """A line that is typed at the terminal, without the spaces around it.
+
+    Nothing of it goes to stdout, as it would with `input`. Raises DeclinedError where there will be
+    none any more (Ctrl-D).
+    """
+    sys.stderr.write(f"{one_line(question)}: ")
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        sys.stderr.write("\n")
+        raise DeclinedError
+    return line.strip()
 
 
 def waiting_for(name: str, output: Output) -> "OnWait":

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from geniex.cli.errors import tell
+from geniex.cli.errors import first_of, tell
 from geniex.cli.options import Json, Yes, complete_models, settings_of
 from geniex.cli.output import Output, confirm, waiting_for
 from geniex_catalogue.errors import GenieXError
@@ -43,7 +43,7 @@ def remove(
         try:
             refs.append(stored(name, store))
         except GenieXError as exc:
-            code = code or tell(exc)
+            code = first_of(code, tell(exc))
     if refs and not yes:
         names = ", ".join(map(str, refs))
         confirm(f"Are you sure you want to delete {names}?")
@@ -54,7 +54,7 @@ def remove(
             removed.append({"name": str(ref), "freed": freed})
             output.tell(f"Removed {ref}, {size_text(freed)} freed")
         except GenieXError as exc:
-            code = code or tell(exc)
+            code = first_of(code, tell(exc))
     if as_json:
         output.json(removed)
     if code:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from geniex.cli.errors import tell
+from geniex.cli.errors import first_of, tell
 from geniex.cli.options import Json, Quiet, complete_models, settings_of
 from geniex.cli.output import Output
 from geniex_catalogue.errors import GenieXError
@@ -55,7 +55,7 @@ def update(
                 elif not dry_run:
                     run(plan, settings, output)
         except GenieXError as exc:
-            code = code or tell(exc)
+            code = first_of(code, tell(exc))
     if as_json:
         output.json(facts)
     if code:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from geniex.cli.errors import DISK, tell
+from geniex.cli.errors import DISK, first_of, tell
 from geniex.cli.options import Json, Quiet, complete_models, settings_of
 from geniex.cli.output import Output, one_line
 from geniex_catalogue.errors import GenieXError
@@ -46,7 +46,7 @@ def verify(
             if report.faults and repair:
                 report = _repaired(report, store, settings, output)
         except GenieXError as exc:
-            code = code or tell(exc)
+            code = first_of(code, tell(exc))
             continue
         reports.append(report)
         if not as_json:

@@ -1,0 +1,76 @@
+"""A model that is not here, as its hub has it: precisions with sizes, and the header of one."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from geniex_catalogue.entries import catalogue
+from geniex_catalogue.errors import ModelNotFoundError
+from geniex_catalogue.gguf import join_shards
+from geniex_catalogue.hubs.choice import Candidate, Choice, Pick
+from geniex_catalogue.hubs.deliveries import delivers
+from geniex_catalogue.hubs.huggingface import HuggingFace
+from geniex_catalogue.names import LOCAL_ORG, ModelRef, storable
+from geniex_catalogue.offline import require_network
+from geniex_catalogue.pull_choice import with_label
+from geniex_catalogue.resolver import ResolvedModel
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteModel:
+    """What a hub tells of a model without fetching it.
+
+    `chosen` is the precision that was named, or would be taken; it has no files here, but the
+    header and size that the hub has. `drafts` and `projectors` are file names.
+    """
+
+    hub: str
+    revision: str
+    chosen: ResolvedModel
+    precisions: tuple[Candidate, ...]
+    drafts: tuple[str, ...] = ()
+    projectors: tuple[str, ...] = ()
+    files: tuple[str, ...] = field(default=(), repr=False)
+
+
+def look_up(
+    ref: ModelRef, *, token: str | None = None, offline: bool = False, pick: Pick | None = None
+) -> RemoteModel:
+    """Ask the hub for a repository of GGUF files: its listing, and the first bytes of files.
+
+    Raises ModelNotFoundError for what no hub is asked for, HubError, TransferError, GGUFError, and
+    the errors of `FileSet.choose`.
+    """
+    if ref.org == LOCAL_ORG or delivers(ref):
+        raise ModelNotFoundError(str(ref), hint=f"run `geniex pull {ref}` first")
+    require_network(f"`{ref}` is not here", offline)
+    hub = HuggingFace(token)
+    listing = hub.list(ref, None)
+    choice = Choice(hub, listing)
+    entry = catalogue().entry(ref) if ref.selector is None else None
+    wanted = ref.precision or (entry.precision if entry is not None else None)
+    label, variant = choice.model(ref.name, wanted, ref.file, pick)
+    exact = with_label(ref, label)
+    first, *rest = variant.files
+    headers = [first.header] if first.header is not None else []
+    headers += [hub.header(listing, file) for file in rest]
+    chosen = ResolvedModel(
+        str(exact),
+        exact,
+        "gguf",
+        Path(storable(variant.name)),
+        (),
+        label,
+        variant.size or 0,
+        join_shards(headers) if headers else None,
+    )
+    found = choice.fileset
+    sizes = {v.label: v.size for v in reversed(found.runnable)}
+    return RemoteModel(
+        hub.name,
+        listing.revision,
+        chosen,
+        tuple(Candidate(label, sizes[label]) for label in found.labels),
+        tuple(v.name for v in found.drafts if v not in found.runnable),
+        tuple(v.name for v in found.projectors),
+        tuple(file.name for file in variant.files),
+    )
