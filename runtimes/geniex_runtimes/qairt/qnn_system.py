@@ -18,7 +18,7 @@ from geniex_runtimes.qairt import qnn_structs as qnn
 _HEAD = 4
 _CREATE, _BINARY_INFO = 0, 1
 _KNOWN_TENSORS, _KNOWN_GRAPHS = (1, 2), (1, 2, 3)
-_MOST = 1 << 16
+_MOST, _MOST_AXES = 1 << 16, 32
 
 
 class RefusedError(Exception):
@@ -83,10 +83,10 @@ def _binary(info: qnn.BinaryInfo) -> dict[str, Any]:
 
 
 def _graphs(address: int | None, count: int) -> Iterator[qnn.GraphInfo]:
-    if not address or count > _MOST:
-        raise ValueError(f"it states {count} graphs")
+    if not address:
+        raise ValueError("its description has no graphs")
     # of every version, an entry has the room of the largest one
-    for at in range(count):
+    for at in range(_count(count)):
         graph = qnn.GraphInfo.from_address(address + at * ctypes.sizeof(qnn.GraphInfo))
         if graph.version not in _KNOWN_GRAPHS:
             raise ValueError(f"a graph has version {graph.version}, which is not known here")
@@ -94,11 +94,19 @@ def _graphs(address: int | None, count: int) -> Iterator[qnn.GraphInfo]:
 
 
 def _graph(graph: qnn.GraphInfo) -> dict[str, Any]:
+    inputs, outputs = _count(graph.input_count), _count(graph.output_count)
     return {
         "name": _text(graph.name),
-        "inputs": [_tensor(graph.inputs[at]) for at in range(graph.input_count)],
-        "outputs": [_tensor(graph.outputs[at]) for at in range(graph.output_count)],
+        "inputs": [_tensor(graph.inputs[at]) for at in range(inputs)],
+        "outputs": [_tensor(graph.outputs[at]) for at in range(outputs)],
     }
+
+
+def _count(stated: int, most: int = _MOST) -> int:
+    """A number of things that follow; one that makes no sense is no number to count to."""
+    if stated > most:
+        raise ValueError(f"its description has {stated} of what has {most} at most")
+    return stated
 
 
 def _tensor(tensor: qnn.Tensor) -> dict[str, Any]:
@@ -107,7 +115,7 @@ def _tensor(tensor: qnn.Tensor) -> dict[str, Any]:
     body = tensor.body
     facts = {
         "name": _text(body.name),
-        "shape": [body.dimensions[at] for at in range(body.rank)],
+        "shape": [body.dimensions[at] for at in range(_count(body.rank, _MOST_AXES))],
         "dtype": qnn.ELEMENTS.get(body.element, f"{body.element:#x}"),
         "scale": None,
         "offset": None,
