@@ -8,7 +8,7 @@ import typer
 from geniex.cli import options as shared
 from geniex.cli.devices import machine_json, probes_table
 from geniex.cli.output import Output, table
-from geniex_catalogue.errors import NoRuntimeError
+from geniex_catalogue.errors import BundleError, NoRuntimeError
 from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def doctor(
     )
     from geniex import session
     from geniex.cli.terminal import in_background
+    from geniex_runtimes.bundle_plan import check_bundle
 
     output = Output()
     with shared.named_by(model):
@@ -52,7 +53,8 @@ def doctor(
     plan, refused = None, None
     try:
         plan = session.plan_on(machine, resolved, session.wish_of(settings))
-    except NoRuntimeError as exc:
+        check_bundle(resolved)
+    except (NoRuntimeError, BundleError) as exc:
         refused = exc
     if as_json:
         output.json(
@@ -61,7 +63,7 @@ def doctor(
                 "format": resolved.format,
                 "size": resolved.size,
                 "plan": asdict(plan) if plan else None,
-                "refusals": list(refused.refusals if refused else plan.refusals if plan else ()),
+                "refusals": _refusals(refused, plan),
                 "machine": machine_json(machine),
             }
         )
@@ -71,6 +73,14 @@ def doctor(
             output.data(f"\n{_plan_text(resolved.name, resolved.size, plan)}")
     if refused:
         raise refused
+
+
+def _refusals(refused: NoRuntimeError | BundleError | None, plan: "Plan | None") -> list[str]:
+    if isinstance(refused, BundleError):
+        return [refused.message]
+    if refused is not None:
+        return list(refused.refusals)
+    return list(plan.refusals) if plan else []
 
 
 def _plan_text(name: str, size: int, plan: "Plan") -> str:

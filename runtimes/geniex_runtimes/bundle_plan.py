@@ -28,6 +28,21 @@ def compiled_facts(model: ResolvedModel) -> Compiled | None:
     return Compiled(bundle.context_length, bundle.size + WORKER, bundle.htp_arch)
 
 
+def check_bundle(model: ResolvedModel) -> None:
+    """Look into a bundle's binaries; a load does the same first. Nothing for other models.
+
+    Raises BundleError for a damaged one, BundleTargetError for one that needs something else than
+    is here, RuntimeNotInstalledError.
+    """
+    if model.format != "qairt":
+        return
+    from geniex_runtimes.qairt.bundle import read_bundle
+    from geniex_runtimes.qairt.device import this_device
+    from geniex_runtimes.qairt.verification import verify
+
+    verify(read_bundle(model.path), this_device())
+
+
 def plan_bundle(
     model: ResolvedModel, hardware: HardwareProfile, runtime: str, wish: Wish, compiled: Compiled
 ) -> Plan:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from geniex_runtimes.contract import SIMULATOR
 from tests.cliharness import Cli
+from tests.geniex.qairt.faults import FAULTS
 from tests.geniex.qairt.test_served import FRANCE, PARIS
 
 if TYPE_CHECKING:
@@ -30,13 +31,20 @@ def test_the_other_engine_says_the_same(cli: Cli, data_dir: Path, bundle: Path) 
     assert cli("infer", str(bundle), *how).out == f"{PARIS}\n"
 
 
-def test_the_simulator_has_its_name(cli: Cli, data_dir: Path, bundle: Path) -> None:
+def test_the_simulator_has_its_name(
+    cli: Cli, data_dir: Path, bundle: Path, qairt_bundles: "QairtBundles", tmp_path: Path
+) -> None:
     [device] = [
         one for one in cli("devices", "--json").json["devices"] if one["runtime"] == "qairt"
     ]
     assert device["name"] == SIMULATOR
     told = cli("doctor", str(bundle), "--json").json
+    assert f"compute        npu {SIMULATOR}" in cli("doctor", str(bundle)).out
     assert told["plan"]["devices"] == [SIMULATOR] and told["plan"]["context_length"] == 512
+    faulty = FAULTS["shared"].make(qairt_bundles, tmp_path)
+    refused = cli("doctor", str(faulty), "--json")
+    assert refused.code == 1 and "share their weights" in refused.err
+    assert "share their weights" in refused.json["refusals"][0]
     version = cli("version", "--json").json["runtimes"]["qairt"]
     assert f"QAIRT Runtime Version: {version}\n" in cli("version").out
     probes = {probe["probe"]: probe["found"] for probe in told["machine"]["probes"]}
