@@ -64,6 +64,7 @@ _ANDROID_ARCH = {
 _FAMILY = {"1": "qualcomm-snapdragon-x-elite", "2": "qualcomm-snapdragon-x2-elite"}
 # X1E80100, X1P42100, X126100 (no letter: the plain Snapdragon X), X2E96100
 _SKU = re.compile(r"\bX(\d)([EP]?)-?\d{2}", re.IGNORECASE)
+_UNLISTED = "that is not in the table"
 _ADRENO = re.compile(r"\bX(\d)(?:-|\b)", re.IGNORECASE)
 
 
@@ -86,6 +87,12 @@ def probe(sources: Sources) -> tuple[Chipset | None, ProbeResult]:
         return None, ProbeResult("chipset", None, evidence)
     arch = f"HTP v{chipset.htp_arch}" if chipset.htp_arch else "HTP architecture unknown"
     return chipset, ProbeResult("chipset", f"{chipset.name} ({arch}), by {evidence}")
+
+
+def is_qualcomm(sources: Sources) -> bool:
+    """Whether the SoC is one of Qualcomm's, be it in the tables or not."""
+    chipset, result = probe(sources)
+    return chipset is not None or _UNLISTED in (result.reason or "")
 
 
 def named(text: str) -> Chipset:
@@ -124,7 +131,7 @@ def _windows(sources: Sources) -> tuple[Chipset | None, str]:
             return _known(_FAMILY[family_match.group(1)]), f"display adapter `{adapter}`"
     if qualcomm or snapdragon:
         seen = qualcomm[0] if qualcomm else cpu
-        return None, f"a Snapdragon that is not in the table: `{seen}`"
+        return None, f"a Snapdragon {_UNLISTED}: `{seen}`"
     return None, "no Qualcomm display adapter, and no Snapdragon CPU"
 
 
@@ -144,7 +151,7 @@ def _linux(sources: Sources) -> tuple[Chipset | None, str]:
         if chipset is not None:
             return chipset, f"soc0 machine `{machine}`"
         seen = qualcomm[-1] if qualcomm else machine
-        return None, f"a Qualcomm SoC that is not in the table: `{seen}`"
+        return None, f"a Qualcomm SoC {_UNLISTED}: `{seen}`"
     return None, "no Qualcomm entry in the device tree or soc0"
 
 

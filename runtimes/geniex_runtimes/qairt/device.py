@@ -22,6 +22,7 @@ class QairtDevice:
 
     `architectures` are the HTPs that the installed libraries can drive, empty for the simulator,
     which runs what is compiled for any. `htp_arch` is that of this machine, None where unknown.
+    `present` is False where there are libraries for a Hexagon, and no SoC of Qualcomm's.
     """
 
     libraries: Path
@@ -31,6 +32,7 @@ class QairtDevice:
     chipset: str | None = None
     htp_arch: int | None = None
     system: str = "an unknown system"
+    present: bool = True
 
     @property
     def name(self) -> str:
@@ -42,6 +44,8 @@ class QairtDevice:
         """What is here, in words."""
         if self.simulator:
             return f"the {SIMULATOR} of QAIRT {self.qairt_version} on {self.system}"
+        if not self.present:
+            return f"no Snapdragon but {self.system}"
         arch = f"HTP v{self.htp_arch}" if self.htp_arch else "an HTP of unknown architecture"
         chip = f"{self.chipset or 'an unknown chipset'} ({arch})"
         return f"{chip} with QAIRT {self.qairt_version} on {self.system}"
@@ -61,6 +65,7 @@ def this_device(sources: Sources | None = None) -> QairtDevice:
         chipset=soc.name if soc else None,
         htp_arch=soc.htp_arch if soc else None,
         system=f"{platform.system()} {platform.machine()}",
+        present=not architectures or chipset.is_qualcomm(sources),
     )
 
 

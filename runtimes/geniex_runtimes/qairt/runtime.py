@@ -66,7 +66,7 @@ class QairtRuntime:
         except (GenieXError, OSError) as exc:
             log.warning("the devices of qairt cannot be told: %s", exc)
             return ()
-        if not device.simulator and device.chipset is None:
+        if not device.present:
             return ()
         return (Device(device.name, device.text, "npu", self.name),)
 

@@ -20,6 +20,10 @@ def verify(bundle: Bundle, device: QairtDevice) -> tuple[BinaryFacts | None, ...
     here. The shards are looked at in a child process. None stands for a shard whose form is not
     known here: the worker then finds out.
     """
+    if not device.present:
+        raise BundleTargetError(
+            bundle.folder, f"the Hexagon NPU of a Snapdragon{_of(bundle)}", device.text
+        )
     for shard in bundle.shards:
         _check_header(shard, bundle, device)
     _check_version(bundle.shards[0], bundle.qairt_version, device)
@@ -48,13 +52,16 @@ def _check_header(shard: Path, bundle: Bundle, device: QairtDevice) -> None:
             hint=_AGAIN,
         )
     if header.shares_weights and device.simulator:
-        arch = f" (HTP v{bundle.htp_arch})" if bundle.htp_arch else ""
         raise BundleTargetError(
             shard,
-            f"the Hexagon NPU of a Snapdragon{arch}, since its graphs share their weights",
+            f"the Hexagon NPU of a Snapdragon{_of(bundle)}, since its graphs share their weights",
             f"{device.text}, which cannot load shared weights",
             hint="run it on a Snapdragon; bundles compiled without weight sharing run here too",
         )
+
+
+def _of(bundle: Bundle) -> str:
+    return f" (HTP v{bundle.htp_arch})" if bundle.htp_arch else ""
 
 
 def _check_version(shard: Path, needed: str | None, device: QairtDevice) -> None:

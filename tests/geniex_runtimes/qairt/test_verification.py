@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from geniex_catalogue.errors import BundleError, BundleTargetError, RuntimeNotInstalledError
-from geniex_runtimes.hardware import chipset
+from geniex_runtimes.hardware.sources import this_machine
 from geniex_runtimes.qairt import device as devices
 from geniex_runtimes.qairt import verification
 from geniex_runtimes.qairt.bundle import read_bundle
@@ -208,17 +208,40 @@ def test_libraries_by_what_they_drive(tmp_path: Path, names: list[str], found: s
     assert devices.driven_architectures(tmp_path) == found
 
 
+@pytest.mark.parametrize(
+    ("compatible", "present", "text"),
+    [
+        pytest.param("qcom,x1e80100", True, f"{X_ELITE} (HTP v73) with QAIRT 2.51.0", id="known"),
+        pytest.param(
+            "qcom,x9z99999",
+            True,
+            "an unknown chipset (an HTP of unknown architecture) with QAIRT 2.51.0",
+            id="new",
+        ),
+        pytest.param("brcm,bcm2712", False, "no Snapdragon but Linux ", id="another maker"),
+    ],
+)
 def test_a_snapdragon_by_its_libraries_and_chipset(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    compatible: str,
+    present: bool,
+    text: str,
 ) -> None:
-    (tmp_path / "QnnHtpV73Stub.dll").touch()
+    (tmp_path / "libQnnHtpV73Stub.so").touch()
+    (tmp_path / "proc/device-tree").mkdir(parents=True)
+    (tmp_path / "proc/device-tree/compatible").write_text(f"maker,board\0{compatible}\0")
     monkeypatch.setattr(devices, "installed_libraries", lambda: (tmp_path, "2.51.0"))
-    soc = chipset.Chipset(X_ELITE, 73)
-    monkeypatch.setattr(chipset, "probe", lambda _: (soc, None))
-    found = this_device()
-    assert (found.name, found.htp_arch) == ("NPU", 73)
+    found = this_device(replace(this_machine(), system="Linux", root=tmp_path))
+    assert (found.name, found.present, found.simulator) == ("NPU", present, False)
     assert found.architectures == {73}
-    assert f"{X_ELITE} (HTP v73) with QAIRT 2.51.0" in found.text
+    assert text in found.text
+
+
+def test_no_snapdragon_at_all(qairt_bundles: QairtBundles, laptop: QairtDevice) -> None:
+    server = replace(laptop, present=False, chipset=None, htp_arch=None, system="Linux aarch64")
+    with pytest.raises(BundleTargetError, match=r"\(HTP v73\); here is no Snapdragon but Linux"):
+        verify(read_bundle(qairt_bundles.folder()), server)
 
 
 def test_the_package_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
