@@ -1,6 +1,7 @@
 """The engine `ort`: graphs run by onnxruntime's QNN provider, all that is around them by NumPy."""
 
 import hashlib
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -110,13 +111,13 @@ class OrtEngine:
     def restore(self, folder: Path) -> None:
         """See `Engine`."""
         try:
-            with np.load(folder / _SAVED, allow_pickle=False) as saved:
+            with (folder / _SAVED).open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 arrays = dict(saved)
-        except (OSError, ValueError, EOFError) as exc:
+            mark, tokens, facts = (arrays.pop(key) for key in ("mark", "tokens", "facts"))
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as exc:
             raise EngineError(f"the sequence cannot be read: {exc}") from exc
-        if str(arrays.pop("mark", "")) != self._mark:
+        if str(mark) != self._mark:
             raise EngineError("the sequence was saved for another bundle")
-        tokens, facts = arrays.pop("tokens"), arrays.pop("facts")
         try:
             self._cache.load(arrays, len(tokens))
         except ValueError as exc:
