@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from geniex_catalogue.errors import TransferError
@@ -52,10 +52,12 @@ def linked_facts(answer: httpx2.Response) -> tuple[int | None, str | None]:
     )
 
 
-def flow(answer: httpx2.Response, patience: Patience) -> Iterator[bytes | memoryview]:
+def flow(
+    answer: httpx2.Response, patience: Patience, on_fast: Callable[[], None]
+) -> Iterator[bytes | memoryview]:
     """The bytes as they come, each piece good until the next. Raises BrokenError for a trickle."""
     begin, count = time.monotonic(), 0
-    for data in _pieces(answer):
+    for data in _pieces(answer, on_fast):
         yield data
         count += len(data)
         passed = time.monotonic() - begin
@@ -65,7 +67,7 @@ def flow(answer: httpx2.Response, patience: Patience) -> Iterator[bytes | memory
             begin, count = time.monotonic(), 0
 
 
-def _pieces(answer: httpx2.Response) -> Iterator[bytes | memoryview]:
+def _pieces(answer: httpx2.Response, on_fast: Callable[[], None]) -> Iterator[bytes | memoryview]:
     """As `iter_raw`; what comes fast on a bare connection is read from the socket itself.
 
     The HTTP library copies each byte several times in small pieces, which costs more than all the
@@ -79,10 +81,12 @@ def _pieces(answer: httpx2.Response) -> Iterator[bytes | memoryview]:
         yield data
         count += len(data)
         if count >= _TRIAL and left - count > _TRIAL:
-            bare = _bare_socket(answer) if time.monotonic() - begin < count / _FAST else None
-            if bare is not None:
-                yield from _read_out(answer, bare, left - count)
-                return
+            if time.monotonic() - begin < count / _FAST:
+                on_fast()
+                bare = _bare_socket(answer)
+                if bare is not None:
+                    yield from _read_out(answer, bare, left - count)
+                    return
             begin, left, count = time.monotonic(), left - count, 0
 
 

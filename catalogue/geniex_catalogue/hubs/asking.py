@@ -195,7 +195,7 @@ class Asker:
         """Write what the answer brings of the span; `offset` is where its body lies in the file."""
         open_end = answer.status_code == 200 and not self._job.source.is_window
         with Writer(self._part, span.position, epoch=span.epoch, doubtful=span.tries > 0) as writer:
-            for data in flow(answer, self._line.patience):
+            for data in flow(answer, self._line.patience, self._line.narrow):
                 self._keeper.check()
                 skipped = span.position - offset
                 offset += len(data)

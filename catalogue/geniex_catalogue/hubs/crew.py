@@ -20,10 +20,10 @@ _FAREWELL = 0.5
 class Crew:
     """Threads that take what there is to do, the first files first."""
 
-    def __init__(self, line: Line, jobs: Sequence[Fetch], max_workers: int) -> None:
+    def __init__(self, line: Line, jobs: Sequence[Fetch]) -> None:
         self._line = line
         self._downloads = [Download(line, job) for job in jobs]
-        self._count = min(max_workers, sum(_most(job, line.span) for job in jobs))
+        self._count = min(line.width, sum(_most(job, line.span) for job in jobs))
         self._lock = threading.Lock()
         self._here = self._count
         self._busy = 0
@@ -66,7 +66,8 @@ class Crew:
             with self._line.changed:
                 if self._ended.is_set() or all(it.fetched for it in self._downloads):
                     return None
-                for download in self._downloads:
+                free = self._busy < self._line.width
+                for download in self._downloads if free else ():
                     task = download.claim()
                     if task is not None:
                         with self._lock:

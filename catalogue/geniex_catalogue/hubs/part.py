@@ -18,8 +18,11 @@ from geniex_catalogue.hubs.worker import Abandon
 ENDING = ".partial"
 FACTS_ENDING = f"{ENDING}.json"
 FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-# a block is noted again once it has grown by so much
+# a block is noted again once it has grown by so much: when there is time for it, and at once
 _NOTED = 64 << 10
+_NOTED_AT_ONCE = 1 << 20
+# disks are slow to begin: after so many bytes of one writer, they are sent to the disk
+_SYNCED = 16 << 20
 
 
 class StaleError(Exception):
@@ -195,10 +198,13 @@ class Part:
                 for block in self.blocks.values()
                 if (more := block.length - block.noted) >= _NOTED or (more and all_of_it)
             ]
-            is_long = self._ledger.note(grown, self._new_sums)
-            self._new_sums.clear()
-            if is_long:
-                self._rewrite()
+            self._note(grown)
+
+    def _note(self, blocks: list[Block]) -> None:
+        is_long = self._ledger.note(blocks, self._new_sums)
+        self._new_sums.clear()
+        if is_long:
+            self._rewrite()
 
     @contextmanager
     def turn(self, epoch: int) -> Iterator[None]:
@@ -217,18 +223,25 @@ class Part:
 
     def grow(self, block: Block, epoch: int, count: int) -> None:
         """Count bytes that were written at a block's end. Raises StaleError."""
-        with self.lock:
-            if epoch != self.epoch:
+        with self.lock, self._told():
+            if epoch != self.epoch or self._closed:
                 raise StaleError
             self.blocks[block.first] = block
             block.length += count
             self.fresh += count
+            if block.length - block.noted >= _NOTED_AT_ONCE:
+                self._note([block])
 
     def read(self, block: Block, begin: int, buffer: memoryview) -> int:
         """Read bytes of a block from `begin` on; 0 at its end."""
         with self._reading, self._told():
             self._reader.seek(begin)
             return self._reader.readinto(buffer[: min(len(buffer), block.end - begin)]) or 0
+
+    def sync(self, handle: int) -> None:
+        """Bring what has been written to the disk while more is arriving."""
+        with self._told():
+            getattr(os, "fdatasync", os.fsync)(handle)
 
     def settle(self) -> None:
         """Bring the bytes to the disk, and nothing after them."""
@@ -274,6 +287,8 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
     ) -> None:
+        if exc is None and sum(block.length for block in self._blocks) >= _SYNCED:
+            self._part.sync(self._file.fileno())
         self._file.close()
         if exc is not None:
             # an answer that broke may have been wrong before

@@ -35,7 +35,7 @@ def fetch(
     patience = patience or Patience()
 
     def work(abandon: Abandon) -> tuple[Fetched, ...]:
-        line = Line(client(patience), relay, abandon, patience, span)
-        return Crew(line, jobs, max_workers).run()
+        line = Line(client(patience), relay, abandon, patience, span, max_workers)
+        return Crew(line, jobs).run()
 
     return interruptible(work, relay)
