@@ -133,12 +133,12 @@ def _refuse(word: str) -> float:
 
 def _is_deep(value: object) -> bool:
     """Whether a value is nested deeper than is allowed, looked at level by level."""
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(_MAX_DEPTH + 1):
         level = [
             below
             for here in level
-            for below in (here.values() if isinstance(here, dict) else here)  # type: ignore[attr-defined]
+            for below in (here.values() if isinstance(here, dict) else here)
             if isinstance(below, dict | list)
         ]
         if not level:

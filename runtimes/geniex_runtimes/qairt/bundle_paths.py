@@ -11,7 +11,7 @@ _AGAIN = "pull or import the bundle again: files of it did not arrive"
 
 def inside(folder: Path, section_file: Path, key: str, name: str) -> Path:
     """The file that `key` of `section_file` names. Raises BundleError."""
-    shown = f"{name[:200]!a}"
+    shown, name = f"{name[:200]!a}", name.removeprefix("./")
     try:
         if PureWindowsPath(name).drive:
             raise ValueError
@@ -25,7 +25,8 @@ def inside(folder: Path, section_file: Path, key: str, name: str) -> Path:
                 hint="import it with `geniex pull local/NAME --local-path FOLDER`, which copies",
             )
         facts = real.stat()
-    except (ModelRefError, ValueError) as exc:
+    except (ModelRefError, ValueError, RuntimeError) as exc:
+        # RuntimeError: links that lead around in a circle
         raise BundleError(
             section_file, f"`{key}` names {shown}, which is no file name inside the folder"
         ) from exc

@@ -126,6 +126,7 @@ def test_what_may_be_left_out(folder: Path) -> None:
         pytest.param(put(EXT, "devices", []), "htp_arch", 73, id="no device"),
         pytest.param(put(META, "chipset_attributes", ...), "chipset", None, id="no chipset"),
         pytest.param(content("a.bin", b"x" * 7), "model_id", "plain", id="any bytes"),
+        pytest.param(put(GENIE, BINS, ["./a.bin"]), "context_length", 64, id="dot slash"),
     ],
 )
 def test_forms_that_differ(folder: Path, change: Change, field: str, value: object) -> None:
@@ -354,6 +355,14 @@ def test_a_link_that_leads_out(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="a link that leads out of the folder") as caught:
         read_bundle(folder)
     assert "geniex pull" in str(caught.value.hint)
+
+
+@POSIX
+def test_a_link_to_itself(folder: Path) -> None:
+    (folder / "a.bin").unlink()
+    (folder / "a.bin").symlink_to("a.bin")
+    with pytest.raises(BundleError, match=r"names 'a\.bin', which"):
+        read_bundle(folder)
 
 
 @POSIX
