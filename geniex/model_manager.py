@@ -180,7 +180,8 @@ def full_ref(name: str, precision: str | None = None) -> ModelRef:
         return ref
     if ref.file is not None:
         raise UsageError(f"`{name}` names a file: it has no other precision")
-    return replace(ref, precision=None).with_precision(precision)
+    tag = precision if ref.hub == "docker" else None
+    return replace(replace(ref, precision=None).with_precision(precision), tag=tag)
 
 
 def detect_chipset(*, data_dir: DataDir = None) -> str | None:

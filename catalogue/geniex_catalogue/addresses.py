@@ -5,6 +5,7 @@
     https://huggingface.co/org/repo?show_file_info=file.gguf
     hf://org/repo[/file.gguf]   hf:org/repo   hf.co/org/repo:Q4_K_M
     https://aihub.qualcomm.com/[compute/]models/name        -> qualcomm/name
+    docker.io/org/repo[:tag]    https://hub.docker.com/r/org/repo[/tags]     also without a scheme
 
 A revision in an address is not part of a name, and is left out. A folder named after a precision
 is read as that precision.
@@ -22,6 +23,14 @@ HUGGING_FACE_HOSTS = frozenset(
 AI_HUB_HOSTS = frozenset({"aihub.qualcomm.com", "www.aihub.qualcomm.com", "app.aihub.qualcomm.com"})
 HOSTS = HUGGING_FACE_HOSTS | AI_HUB_HOSTS
 
+DOCKER = "docker.io/"
+_DOCKER = re.compile(
+    r"(?:(?:https?://)?(?:docker\.io|index\.docker\.io|registry-1\.docker\.io)/"
+    r"|(?:https?://)?hub\.docker\.com/(?:r|layers|repository/docker)/)(.*)",
+    re.IGNORECASE,
+)
+# what Docker Hub's pages have after a repository's name
+_DOCKER_PAGE = re.compile(r"/(?:tags|general|builds)(?:[/?#].*)?$|[?#].*$")
 _SCHEME = re.compile(r"(?:(https?|hf|huggingface)://|(hf|huggingface):)(.*)", re.IGNORECASE)
 # two letters at least: `C://` is a drive
 _OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
@@ -61,6 +70,12 @@ def read_address(text: str) -> str | None:
     if host in AI_HUB_HOSTS:
         return _ai_hub(shown, segments)
     return _hugging_face(shown, segments, query)
+
+
+def read_docker(text: str) -> str | None:
+    """The `org/repo[:tag]` in a name or address of Docker Hub, or None for other text."""
+    found = _DOCKER.fullmatch(text)
+    return _DOCKER_PAGE.sub("", found[1]) if found is not None else None
 
 
 def _ai_hub(shown: str, segments: list[str]) -> str:

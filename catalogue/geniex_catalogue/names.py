@@ -13,6 +13,8 @@
   `local/<name>` is what was imported from this machine.
 * An alias has no slash and any case; the catalogue says what it stands for. A selector typed after
   an alias replaces the alias's own.
+* `docker.io/org/repo[:tag]` is a model on Docker Hub; the tag is its precision here, and keeps its
+  case for the hub. Without the prefix the same name finds what was pulled so.
 * Around the whole, its parts and the colon, spaces, surrounding quotes and leading or trailing
   slashes do not count. Addresses from a browser are names too: see `addresses`.
 * Text that begins with `/`, `./`, `../`, `~`, a drive (`C:`) or `\\\\`, or that ends with `.gguf`
@@ -22,11 +24,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote
 
-from geniex_catalogue.addresses import HOSTS, read_address
+from geniex_catalogue.addresses import DOCKER, HOSTS, read_address, read_docker
 from geniex_catalogue.errors import ModelNotFoundError, ModelPathError, ModelRefError
 
 AI_HUB_ORG = "qualcomm"
@@ -56,13 +58,17 @@ _EDGES = "\ufeff\u200b"
 class ModelRef:
     """A model: `org/repo`, and which of its files: a precision label, a file name, or neither.
 
-    Every instance is safe to use below the store's folder. Raises ModelRefError otherwise.
+    `hub` is where to fetch it from, where the name alone does not say (`docker`, `huggingface`);
+    `tag` is a precision as it was typed, for hubs that tell case apart. Every instance is safe to
+    use below the store's folder. Raises ModelRefError otherwise.
     """
 
     org: str
     repo: str
     precision: str | None = None
     file: str | None = None
+    hub: str | None = field(default=None, compare=False)
+    tag: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.org.lower() in _AI_HUB_ORGS:
@@ -99,15 +105,17 @@ class ModelRef:
         return self.precision or self.file
 
     def __str__(self) -> str:
-        return f"{self.name}:{self.selector}" if self.selector else self.name
+        name = f"{DOCKER}{self.name}" if self.hub == "docker" else self.name
+        selector = self.tag or self.selector
+        return f"{name}:{selector}" if selector else name
 
     def with_precision(self, label: str) -> "ModelRef":
         """The same model in another precision."""
-        return replace(self, precision=label, file=None)
+        return replace(self, precision=label, file=None, tag=None)
 
     def without_selector(self) -> "ModelRef":
         """The model alone."""
-        return replace(self, precision=None, file=None)
+        return replace(self, precision=None, file=None, tag=None)
 
 
 def org_spelling(org: str) -> str:
@@ -128,6 +136,9 @@ def parse(text: str, aliases: Mapping[str, str] | None = None) -> ModelRef:
         raise ModelRefError(f"`{_shown(clean)}` is too long for a name", hint=_EXPECTED)
     if not clean.isprintable():
         raise ModelRefError(f"`{_shown(clean)}` holds invisible characters", hint=_EXPECTED)
+    docker = read_docker(clean)
+    if docker is not None:
+        return _on_docker_hub(docker, clean)
     address = read_address(clean)
     if address is None and _is_path(clean) and not _has_stray_slash(clean):
         raise _path_error(text, clean)
@@ -150,6 +161,22 @@ def _from_alias(text: str, aliases: Mapping[str, str]) -> ModelRef:
         raise ModelRefError(f"`{_shown(text)}` {problem}", hint=_EXPECTED)
     near = suggest(text, aliases)
     raise ModelNotFoundError(text, near, hint=None if near else _EXPECTED)
+
+
+def _on_docker_hub(text: str, clean: str) -> ModelRef:
+    """The model that a name on Docker Hub means; `latest` is what a name without a tag means."""
+    name, _, tag = text.strip("/ ").partition(":")
+    parts = name.split("/")
+    if len(parts) != 2 or "@" in text or "/" in tag:
+        raise ModelRefError(
+            f"`{_shown(clean)}` is no model on Docker Hub",
+            hint=f"it looks like `{DOCKER}ai/smollm2` or `{DOCKER}ai/smollm2:360M-Q4_K_M`",
+        )
+    ref = replace(ModelRef(*parts), hub="docker")
+    tag = tag.strip()
+    if not tag or tag == "latest":
+        return ref
+    return replace(ref.with_precision(tag), tag=tag)
 
 
 def _select(ref: ModelRef, selector: str) -> ModelRef:

@@ -217,9 +217,9 @@ def _check_headers(plan: PullPlan, got: dict[str, Fetched]) -> None:
     manifest = plan.manifest
     if manifest is None or manifest.format != "gguf":
         return
-    sets = [records_of(manifest, label) for label in manifest.models]
+    sets = [_ggufs(records_of(manifest, label)) for label in manifest.models]
     inside = {record.name for records in sets for record in records}
-    alone = [(record,) for record in manifest.files() if record.name not in inside]
+    alone = [(r,) for r in _ggufs(tuple(manifest.files())) if r.name not in inside]
     for records in (*sets, *alone):
         places = {
             record.name: got[record.name].path
@@ -229,6 +229,10 @@ def _check_headers(plan: PullPlan, got: dict[str, Fetched]) -> None:
         }
         if places.keys() & got.keys():
             _check_set(places)
+
+
+def _ggufs(records: tuple[FileRecord, ...]) -> tuple[FileRecord, ...]:
+    return tuple(record for record in records if record.name.lower().endswith(".gguf"))
 
 
 def _check_set(places: dict[str, Path]) -> None:

@@ -24,6 +24,7 @@ from geniex_catalogue.hubs.deliveries import (
     fetches,
     is_here,
     manifest_of,
+    with_hub,
 )
 from geniex_catalogue.hubs.huggingface import HuggingFace
 from geniex_catalogue.hubs.part import ENDING
@@ -143,6 +144,7 @@ def plan_pull(ref: ModelRef, store: Store, wish: PullWish = NO_WISH) -> PullPlan
     known = wish.revision is None and not wish.fresh
     if here is not None and known and (label := _label_here(here, ref, wish)):
         return _nothing_to_do(ref, label, here)
+    ref = with_hub(ref, here)
     _refuse_local(ref)
     require_network(_why_network(ref, here, wish), wish.offline)
     if delivers(ref):

@@ -1,7 +1,7 @@
 """A name or a path -> the files to run, or exactly what would have to be pulled."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -25,10 +25,15 @@ from geniex_catalogue.manifest import FileRecord
 from geniex_catalogue.model_lock import busy
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.precision import DEFAULT
+from geniex_catalogue.regular import read_regular
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
 
 Use = Literal["model", "draft"]
+
+# of files that hold a chat template
+TEMPLATE_ENDING = ".jinja"
+_MAX_TEMPLATE = 1 << 20
 
 _NOT_RUNNABLE = {
     "projector": ("a projector for images or sound", "name the model that it belongs to"),
@@ -46,6 +51,7 @@ class ResolvedModel:
     `name` is the canonical `org/repo:LABEL`, or the path as typed. `path` is the first file (gguf)
     or the bundle's folder (qairt); `files` are all files in order, as they are named on disk
     (links are kept). `size` is bytes of all files. `header` is the joined header of all shards.
+    `chat_template` is one that came beside the model, in the place of its own.
     """
 
     name: str
@@ -56,6 +62,7 @@ class ResolvedModel:
     precision: str | None
     size: int
     header: GGUFHeader | None = field(default=None, repr=False, compare=False)
+    chat_template: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +167,32 @@ def _from_store(stored: StoredModel, ref: ModelRef, use: Use) -> ResolvedModel |
         return None
     label, records = chosen
     exact = stored.named(label)
-    paths = tuple(stored.path(record) for record in records)
     if stored.format == "qairt":
+        paths = tuple(stored.path(record) for record in records)
         return _bundle(str(exact), exact, paths[0].parent, label, paths)
-    headers = _checked_headers(records, paths, str(exact))
-    return _gguf(str(exact), exact, paths, label, use, headers)
+    weights = _weights(records)
+    paths = tuple(stored.path(record) for record in weights)
+    headers = _checked_headers(weights, paths, str(exact))
+    found = _gguf(str(exact), exact, paths, label, use, headers)
+    return replace(found, chat_template=_template(stored, records))
+
+
+def _weights(records: Sequence[FileRecord]) -> tuple[FileRecord, ...]:
+    """The files of a precision that hold its weights."""
+    return tuple(record for record in records if record.name.lower().endswith(".gguf"))
+
+
+def _template(stored: StoredModel, records: Sequence[FileRecord]) -> str | None:
+    """The chat template that came beside a precision, if one did."""
+    place = next((stored.path(r) for r in records if r.name.endswith(TEMPLATE_ENDING)), None)
+    if place is None:
+        return None
+    with readable(place):
+        data = read_regular(place, _MAX_TEMPLATE + 1)
+    text = data.decode("utf-8", errors="replace")
+    if len(data) > _MAX_TEMPLATE:
+        raise ModelFileError(f"`{place}` is too large for a chat template", hint="pull it again")
+    return text if text.strip() else None
 
 
 def _choose(stored: StoredModel, ref: ModelRef) -> tuple[str, tuple[FileRecord, ...]] | None:
@@ -176,7 +204,7 @@ def _choose(stored: StoredModel, ref: ModelRef) -> tuple[str, tuple[FileRecord, 
     variants = {
         label: Variant(label, _model_files(records), "model", parts=len(records))
         for label in stored.precisions
-        if (records := stored.records(label))
+        if (records := _kin(stored, label))
     }
     if ref.file is not None and (extra := stored.extra(ref.file)):
         return extra.name, (extra,)
@@ -196,6 +224,12 @@ def _choose(stored: StoredModel, ref: ModelRef) -> tuple[str, tuple[FileRecord, 
             hint=f"{again} it again, or remove it with `geniex remove {stored.name}`",
         )
     return None
+
+
+def _kin(stored: StoredModel, label: str) -> tuple[FileRecord, ...]:
+    """The files of a precision that are loaded together."""
+    records = stored.records(label)
+    return records if stored.format == "qairt" else _weights(records)
 
 
 def _model_files(records: Sequence[FileRecord]) -> tuple[ModelFile, ...]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from geniex_catalogue.errors import NoRuntimeError, UsageError
 from geniex_catalogue.gguf import GGUFHeader
+from geniex_catalogue.precision import label_of
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_catalogue.sizes import size_text
 from geniex_runtimes import compute, memory
@@ -286,7 +287,11 @@ def _partly(model: ResolvedModel, unit: ComputeUnit, fraction: float) -> str:
 
 
 def _htp_runs(precision: str | None) -> bool:
-    return precision is None or precision.removeprefix("UD-").startswith(HTP_PRECISIONS)
+    if precision is None:
+        return True
+    # the tag of a model on Docker Hub says more: 360M-Q4_0
+    label = label_of(precision) or precision
+    return label.removeprefix("UD-").startswith(HTP_PRECISIONS)
 
 
 def _memory(

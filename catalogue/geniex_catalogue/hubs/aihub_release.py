@@ -131,7 +131,7 @@ class Release:
             return kept
         try:
             require_network(f"the AI Hub's {name} is not here", self._offline)
-            data, _ = fetch_document(address, f"the AI Hub's {name}", patience=self._patience)
+            data = fetch_document(address, f"the AI Hub's {name}", patience=self._patience)
         except (HubOfflineError, TransferError):
             if kept is None:
                 raise

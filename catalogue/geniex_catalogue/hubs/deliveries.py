@@ -7,6 +7,7 @@ from pathlib import Path
 from geniex_catalogue import names
 from geniex_catalogue.hubs.aihub import AIHub
 from geniex_catalogue.hubs.contract import Delivery, Machine
+from geniex_catalogue.hubs.docker import DockerHub
 from geniex_catalogue.hubs.part import ENDING
 from geniex_catalogue.hubs.transfer import Fetch, Fetched
 from geniex_catalogue.hubs.unpacking import unpacked
@@ -18,7 +19,18 @@ from geniex_catalogue.stored import StoredModel
 
 def delivers(ref: ModelRef) -> bool:
     """Whether the hub of a name chooses the files by itself."""
-    return ref.org == names.AI_HUB_ORG
+    return ref.hub == "docker" or (ref.org == names.AI_HUB_ORG and ref.hub is None)
+
+
+def with_hub(ref: ModelRef, model: StoredModel | None) -> ModelRef:
+    """A name, with the hub that the model of that name in the store came from."""
+    if ref.hub is not None or model is None or model.manifest is None:
+        return ref
+    for record in model.manifest.files():
+        if record.source == "docker" and record.precision == (ref.precision or record.precision):
+            tag = (record.revision or "").partition("@")[0]
+            return replace(ref, precision=record.precision, hub="docker", tag=tag or None)
+    return ref
 
 
 def delivery_for(
@@ -28,6 +40,8 @@ def delivery_for(
 
     Raises a HubError, TransferError, PrecisionNotFoundError, and ModelFileError.
     """
+    if ref.hub == "docker":
+        return DockerHub().deliver(ref, revision)
     return AIHub(store.root).deliver(ref, machine, revision)
 
 
@@ -46,7 +60,7 @@ def is_here(delivery: Delivery, model: StoredModel) -> bool:
     """Whether a stored precision is what is offered: the same files, by hash, size and revision."""
     if delivery.label not in model.precisions:
         return False
-    here = {record.name: record for record in model.records(delivery.label)}
+    here = {record.name: record for record in model.records(delivery.label) if record.downloaded}
     if {item.name for item in delivery.items} != set(here):
         return False
     for item in delivery.items:

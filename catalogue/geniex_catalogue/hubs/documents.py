@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from geniex_catalogue.errors import HubError, HubNotFoundError
@@ -25,24 +25,33 @@ _LIMIT = 32 << 20
 _TRIES = 3
 
 
-def fetch_document(
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an address answered; the names of `headers` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+
+def ask(
     url: str,
     what: str,
     *,
     headers: Mapping[str, str] | None = None,
     patience: Patience | None = None,
     limit: int = _LIMIT,
-) -> tuple[bytes, Mapping[str, str]]:
-    """The bytes at an address, with the headers of the answer (in lower case).
+) -> Answer:
+    """The answer of an address, whatever its status below 500; `headers` go to that host only.
 
-    `headers` go to that host only. Raises HubNotFoundError where nothing is there, HubError
-    (HubOfflineError, HubRateLimitError), TransferError.
+    Raises HubError (HubOfflineError, HubRateLimitError) for a hub that cannot answer, TransferError
+    for one that does not end, or answers with a web page.
     """
     patience = patience or Patience()
     # who has no network learns it soon
     patience = replace(patience, attempts=min(_TRIES, patience.attempts))
 
-    def work(abandon: Abandon) -> tuple[bytes, Mapping[str, str]]:
+    def work(abandon: Abandon) -> Answer:
         with client(patience) as http:
             return persist(
                 lambda: _ask(http, url, what, headers or {}, limit),
@@ -54,20 +63,30 @@ def fetch_document(
     return interruptible(work)
 
 
+def fetch_document(url: str, what: str, *, patience: Patience | None = None) -> bytes:
+    """The bytes at an address. Raises HubNotFoundError where nothing is there, and as `ask`."""
+    answer = ask(url, what, patience=patience)
+    if answer.status in (401, 403, 404):
+        # a store of files says 403 for what is not there
+        raise HubNotFoundError(f"{what} is not on `{host(url)}` (it answered {answer.status})")
+    if answer.status >= 400:
+        raise HubError(f"`{host(url)}` answered {answer.status} for {what}")
+    return answer.data
+
+
 def _ask(
     http: httpx2.Client, url: str, what: str, headers: Mapping[str, str], limit: int
-) -> tuple[bytes, Mapping[str, str]]:
+) -> Answer:
     with translated(url), http.stream("GET", url, headers=dict(headers)) as answer:
         place = host(str(answer.url))
-        if answer.status_code in (401, 403, 404):
-            # a store of files says 403 for what is not there
-            raise HubNotFoundError(f"{what} is not on `{place}` (it answered {answer.status_code})")
-        if answer.status_code >= 400:
+        if answer.status_code >= 500 or answer.status_code in (408, 429):
             raise explain(answer.status_code, answer.headers, place, what)
-        refuse_pages(answer, what)
+        if answer.status_code < 400:
+            refuse_pages(answer, what)
         data = bytearray()
         for piece in answer.iter_raw():
             data += piece
             if len(data) > limit:
                 raise HubError(f"{what} on `{place}` is larger than {limit} bytes")
-        return bytes(data), {key.lower(): value for key, value in answer.headers.items()}
+        known = {key.lower(): value for key, value in answer.headers.items()}
+        return Answer(answer.status_code, known, bytes(data))

@@ -157,7 +157,7 @@ class LlamaCppModel(Loaded):
             devices=options.devices,
             context_length=self._context.length,
             slots=options.slots,
-            chat_template=weights.chat_template,
+            chat_template=model.chat_template or weights.chat_template,
             bos_token=vocab.text(vocab.bos),
             eos_token=vocab.text(vocab.eos),
             control_tokens=vocab.control_tokens,

@@ -54,6 +54,14 @@ NAMES = {
     "quotes-and-spaces": (" ' org/repo ' ", "org/repo"),
     "byte-order-mark": ("\ufefforg/repo\u200b", "org/repo"),
     "no-break-space": ("\u00a0org/repo\u00a0", "org/repo"),
+    # Docker Hub
+    "docker": ("docker.io/ai/gemma3", "docker.io/ai/gemma3"),
+    "docker-tag": ("docker.io/ai/smollm2:360M-q4_0", "docker.io/ai/smollm2:360M-q4_0"),
+    "docker-latest": ("Docker.IO/ai/gemma3:latest", "docker.io/ai/gemma3"),
+    "docker-index": ("index.docker.io/ai/gemma3:", "docker.io/ai/gemma3"),
+    "docker-registry": ("https://registry-1.docker.io/ai/g", "docker.io/ai/g"),
+    "docker-page": ("https://hub.docker.com/r/ai/gemma3", "docker.io/ai/gemma3"),
+    "docker-page-tags": ("hub.docker.com/r/ai/gemma3/tags?page=1", "docker.io/ai/gemma3"),
     # one model, two orgs
     "ai-hub-models": ("ai-hub-models/X", "qualcomm/X"),
     "ai-hub-models-case": ("AI-Hub-Models/Qwen3-4B:q4_k_m", "qualcomm/Qwen3-4B:Q4_K_M"),
