@@ -11,7 +11,7 @@ from geniex_runtimes.contract import NPU, SIMULATOR, Device, HardwareProfile
 from geniex_runtimes.planning import Compiled, Plan, Wish
 
 # bytes that a worker process takes beside the bundle's files, measured on the simulator
-WORKER = 150 << 20
+WORKER = 200 << 20
 
 
 def compiled_facts(model: ResolvedModel) -> Compiled | None:

@@ -32,11 +32,19 @@ class Words:
 class Answering:
     """A generation from its order to its `Finished`."""
 
-    def __init__(self, order: Generate, words: Words, report: Callable[[Report], None]) -> None:
-        """Raises UsageError for a grammar that is none."""
+    def __init__(
+        self,
+        order: Generate,
+        words: Words,
+        report: Callable[[Report], None],
+        *,
+        slides: bool = False,
+    ) -> None:
+        """`slides`: the engine goes on past the context. Raises UsageError for a bad grammar."""
         self._order = order
         self._words = words
         self._report = report
+        self._slides = slides
         self._cancelled = False
         grammar = order.sampling.grammar
         matcher = words.grammars.matcher(grammar) if grammar is not None else None
@@ -63,8 +71,10 @@ class Answering:
         started = time.perf_counter()
         room = engine.context_length - len(self._order.tokens)
         asked = self._order.max_tokens
-        self._limit = room if asked is None else min(room, asked)
-        self._limited_by = "length" if asked is not None and asked <= room else "context"
+        # an answer without a limit of its own ends with the context all the same
+        slides = self._slides and asked is not None
+        self._limit = asked if asked is not None and (slides or asked <= room) else room
+        self._limited_by = "length" if asked is not None and self._limit == asked else "context"
         try:
             cached = self._evaluate(engine)
         except UsageError as exc:

@@ -53,6 +53,7 @@ class Worker:
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._words: Words | None = None
+        self._slides = False
         self._running: Answering | None = None
         self._cancelled: set[int] = set()
 
@@ -119,11 +120,12 @@ class Worker:
         options = EngineOptions(libraries, order.sliding_window)
         self._engine = engine(order.engine, order.folder, options)
         self._words = Words(vocabulary, bundle.eos_ids)
+        self._slides = order.sliding_window
         self._report(protocol.Loaded(self._engine.context_length, self._engine.vocab_size))
 
     def _generate(self, order: protocol.Generate) -> None:
         loaded, words = self._loaded()
-        answering = Answering(order, words, self._report)
+        answering = Answering(order, words, self._report, slides=self._slides)
         with self._lock:
             if order.number in self._cancelled:
                 answering.cancel()

@@ -31,6 +31,18 @@ def test_the_other_engine_says_the_same(cli: Cli, data_dir: Path, bundle: Path) 
     assert cli("infer", str(bundle), *how).out == f"{PARIS}\n"
 
 
+def test_a_sliding_window_goes_on_past_the_context(
+    cli: Cli, data_dir: Path, qairt_bundles: "QairtBundles"
+) -> None:
+    short = str(qairt_bundles.folder())
+    how = ("-p", "Count.", "--temperature", "0", "--max-tokens", "70", "--sliding-window")
+    result = cli("infer", short, *how)
+    # in a cache that forgot the order of what it holds, counting goes astray
+    assert result.out.endswith("one two three four five six seven eight\n")
+    assert "70 token(s)" in result.err
+    assert result.err.count("Warning: libGenie has no sliding window") == 1
+
+
 def test_the_simulator_has_its_name(
     cli: Cli, data_dir: Path, bundle: Path, qairt_bundles: "QairtBundles", tmp_path: Path
 ) -> None:
