@@ -1,5 +1,6 @@
 """What every test may use: a clean environment, the built-in model, the real instruct models."""
 
+import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 BUILTIN = Path(geniex_catalogue.__file__).parent / "builtin"
 OWN_VARIABLES = ("GENIEX_", "HF_", "HUGGING_FACE_")
 TEST_MODELS = "GENIEX_TEST_MODELS"
+
+
+def pytest_collection_finish() -> None:
+    """Have the collector pass over what stays until the end: thousands of tests, and modules."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
