@@ -19,6 +19,9 @@ CHECKS = {
     "mypy": ["-m", "mypy"],
     "lint-imports": ["-c", LINT_IMPORTS],
 }
+# a process for each core; whoever is done takes tests from the end of another's list, so that
+# what a module shares is mostly made once
+SIDE_BY_SIDE = ["--numprocesses=logical", "--maxprocesses=4", "--dist=worksteal"]
 
 
 def main() -> int:
@@ -53,7 +56,7 @@ def check(name: str, command: list[str | Path], extra: dict[str, str]) -> bool:
 
 def run_pytest(python: Path, fast: bool) -> bool:
     """Run the tests, the slow ones with the real models that they need."""
-    command: list[str | Path] = [python, "-m", "pytest"]
+    command: list[str | Path] = [python, "-m", "pytest", *SIDE_BY_SIDE]
     if fast:
         return check("pytest", [*command, "-m", "not slow"], {})
     try:
