@@ -6,13 +6,14 @@ What was measured with QAIRT 2.51 on the simulator, and how it is met here:
   the one that the tokenizer gave it.
 * Its built-in sampler cannot be greedy for one request and seeded for the next, gives no logprobs
   and takes no grammar of ours. A custom sampler gets the logits of each step as float32 and says
-  the token; against the step itself (15 ms or more) the callback is nothing (0.03 ms).
+  the token. A step took 26 ms with either; ours takes 0.01 ms of it, and 1 ms for a vocabulary of
+  150,000 with the usual top-k and top-p. So ours is the only one.
 * A step past the context kills the dialog, `reset` does not heal it: it is made anew. The caller
   never asks for that, but the widest graph already refuses when its own width does not fit behind
   the cache. So a prompt's end that is beyond that goes in token by token, as if it were sampled.
 * A query that rewinds keeps the cache's common beginning, and needs at least one new token. Where
-  it gave up more than a few tokens, later ones failed for want of a contiguous free block: then
-  the prompt is evaluated whole.
+  queries gave up more than a few tokens, later ones failed for want of a contiguous free block,
+  so that is left to a fresh start; of 960 that gave up three at most, all went well.
 * `GenieDialog_signal` acts between tokens only, and what the cache holds is unknown behind it. An
   EOS from our sampler ends a query as soon, and keeps the cache.
 """
