@@ -67,4 +67,4 @@ def test_greedy_tokens_are_those_of_llama_cpp_python(
 ) -> None:
     setting = Setting(request.getfixturevalue(model), threads=1, context=256)
     with Child("geniex", setting) as ours, Child("llama-cpp-python", setting) as peer:
-        assert compare_tokens(ours, peer, 12) == []
+        assert compare_tokens(ours, peer, 24) == []

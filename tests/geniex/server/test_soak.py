@@ -9,7 +9,7 @@ import pytest
 from ci.soak import CLIENTS, KINDS, Soak, growth
 from tests.geniex.server.live import running
 
-ROUNDS = 100
+ROUNDS = 200
 
 
 @pytest.mark.slow
