@@ -1,7 +1,6 @@
 """`geniex pull`: a model comes onto the disk, from a hub or from a local path."""
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +8,7 @@ import typer
 
 from geniex.cli import options as shared
 from geniex.cli.fetching import plan_json, plan_text, planned, run
+from geniex.cli.hub_names import HubName, ref_at
 from geniex.cli.model_json import model_json
 from geniex.cli.output import Output, waiting_for
 from geniex_catalogue.errors import ModelNotFoundError, ModelRefError, UsageError
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from geniex_catalogue.names import ModelRef
     from geniex_catalogue.pull import PullPlan
     from geniex_catalogue.stored import StoredModel
-
-
-class HubName(StrEnum):
-    """Where a model comes from, with the short names."""
-
-    HUGGINGFACE = "huggingface"
-    HF = "hf"
-    LOCALFS = "localfs"
-    LOCAL = "local"
 
 
 def pull(
@@ -42,7 +33,7 @@ def pull(
     ],
     hub: Annotated[
         HubName | None,
-        typer.Option("--model-hub", help="Where it comes from [default: huggingface]"),
+        typer.Option("--model-hub", help="Where it comes from [default: as its name says]"),
     ] = None,
     revision: Annotated[
         str | None, typer.Option("--revision", help="A branch, tag or commit of the repository")
@@ -87,7 +78,6 @@ def pull(
     precision the best for this machine is taken.
     """
     settings = shared.settings_of(ctx)
-    from geniex.model_manager import full_ref
     from geniex_catalogue.names import local_path as local_path_of
 
     output = Output(quiet=quiet)
@@ -98,14 +88,14 @@ def pull(
             f"`geniex pull local/NAME --local-path {model}` takes it into the store",
         )
     try:
-        ref = full_ref(model, precision)
+        ref = ref_at(model, precision, hub)
     except ModelNotFoundError as exc:
         if local_path is None:
             raise
         raise ModelRefError(
             f"`{model}` is no name for a model", hint="give it one like `local/NAME`"
         ) from exc
-    local = hub in (HubName.LOCALFS, HubName.LOCAL)
+    local = hub is not None and hub.is_local
     if local_path is None and (local or link or in_place):
         raise UsageError("`--local-path` is missing", hint="give the path of what to import")
     if local_path is None:
