@@ -30,7 +30,8 @@ class Fault:
     `status` replaces the answer, `headers` are added, `body` changes the bytes. `cut` and `stall`
     are after how many bytes of the body the connection ends or falls silent. Without `length` the
     end of the body is the end of the connection. `bare` leaves ranges out of account, `careless`
-    their condition.
+    their condition; `most` is the longest range that is given. With `drip` the body comes byte by
+    byte, so many seconds apart. `then` is called before the answer.
     """
 
     status: int | None = None
@@ -41,6 +42,9 @@ class Fault:
     length: bool = True
     bare: bool = False
     careless: bool = False
+    most: int | None = None
+    drip: float | None = None
+    then: Callable[[], object] = lambda: None
 
 
 @dataclass
@@ -155,6 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.hub.seen.append(Seen(place, self.command, self.path, headers))
         self.place = place
         self.fault = self.hub.next_fault(place) or Fault()
+        self.fault.then()
         try:
             if self.fault.status is not None:
                 self.answer(self.fault.status, b"", dict(self.fault.headers))
@@ -241,6 +246,7 @@ class _Handler(BaseHTTPRequestHandler):
         if asked and same and not self.fault.bare:
             begin = int(asked[1])
             end = min(int(asked[2] or len(data)), len(data) - 1)
+            end = min(end, begin + (self.fault.most or len(data)) - 1)
             if begin >= len(data):
                 self.answer(416, b"", {"content-range": f"bytes */{len(data)}"})
                 return
@@ -269,7 +275,12 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return
         limits = [limit for limit in (self.fault.cut, self.fault.stall) if limit is not None]
-        self.send(data[: min(limits, default=len(data))])
+        if self.fault.drip is None:
+            self.send(data[: min(limits, default=len(data))])
+        for at in range(0 if self.fault.drip is None else len(data)):
+            self.send(data[at : at + 1])
+            if self.hub.closing.wait(self.fault.drip):
+                return
         if self.fault.stall is not None:
             self.hub.closing.wait()
         if limits:

@@ -11,7 +11,7 @@ from geniex_catalogue.errors import GenieXError
 from geniex_catalogue.hubs.asking import Asker, Span, wrong
 from geniex_catalogue.hubs.job import Fetch, Fetched
 from geniex_catalogue.hubs.keeper import Keeper
-from geniex_catalogue.hubs.ledger import Block
+from geniex_catalogue.hubs.ledger import CELL, Block
 from geniex_catalogue.hubs.line import Line
 from geniex_catalogue.hubs.part import Part, StaleError
 from geniex_catalogue.hubs.web import BrokenError, persist
@@ -40,6 +40,7 @@ class Download:
         self._stack = ExitStack()
         self._disk_checked = False
         self._doubts_checked = False
+        self._compared = 0
 
     def claim(self) -> Task | None:
         """Something to do now, if there is anything."""
@@ -137,7 +138,8 @@ class Download:
         """Look at the bytes again since the whole is wrong; False if there is no more to try.
 
         First what the disk gives back is compared with what was written; then the bytes of answers
-        that broke, of second tries, and of earlier processes are fetched again.
+        that broke, of second tries, and of earlier processes are fetched again; then all others, a
+        few spans at a time, until the hash is right.
         """
         part = self._part
         if not self._disk_checked:
@@ -150,7 +152,10 @@ class Download:
             doubtful = [block for block in part.blocks.values() if block.doubtful]
             if doubtful:
                 return self._fetch_again(doubtful)
-        return False
+        first = self._compared
+        self._compared += -(-self._line.span * self._line.width // CELL) * CELL
+        rest = [it for it in part.blocks.values() if first <= it.first < self._compared]
+        return bool(rest) and self._fetch_again(rest)
 
     def _fetch_again(self, blocks: list[Block]) -> bool:
         part = self._part

@@ -38,6 +38,7 @@ class Keeper:
         self._abandon = abandon
         # the hash at the borders passed, to go back to when bytes are fetched again
         self._states: list[tuple[int, _Hash]] = []
+        self._before: dict[int, _Hash] = {}
         self._dropped: set[int] = set()
         self._position = 0
         self._hash = hashlib.sha256()
@@ -129,13 +130,29 @@ class Keeper:
     def _go_back(self) -> None:
         """Forget the hash of bytes that were dropped."""
         touched, self._part.touched = self._part.touched, None
-        if touched is None or touched >= self._position:
+        if touched is None:
             return
-        while self._states and self._states[-1][0] > touched:
-            self._states.pop()
+        low, high = touched
+        before, self._before = self._before, {}
+        if low >= self._position:
+            return
+        known = {**dict(self._states), self._position: self._hash}
+        if not before:
+            # what followed may be the same once the dropped bytes are here again
+            self._before = {at: state for at, state in known.items() if at >= high}
+        self._states = [(at, state) for at, state in self._states if at <= low]
         self._block = None
         self._position, kept = self._states[-1] if self._states else (0, hashlib.sha256())
         self._hash = kept.copy()
+
+    def _go_on(self, digest: str) -> None:
+        """Skip what is hashed already, if the dropped bytes came again as they were."""
+        before, self._before = self._before, {}
+        if before[self._position].hexdigest() == digest:
+            self._states += sorted((it for it in before.items() if it[0] % CELL == 0), key=_place)
+            self._position = max(before)
+            self._hash = before[self._position].copy()
+            self._block = None
 
     def _block_here(self) -> Block | None:
         """The block that has the byte at the position, or will have it."""
@@ -161,10 +178,17 @@ class Keeper:
                 # it came so a second time: what was noted is of other bytes
                 self._part.forget_sums(position)
                 self._part.add_sum(position, digest)
-            self._states.append((position, self._hash.copy()))
+            if position in self._before:
+                self._go_on(digest)
+            else:
+                self._states.append((position, self._hash.copy()))
 
     def _drop_cell(self, first: int) -> None:
         part = self._part
         part.drop([it for it in part.blocks.values() if first <= it.first < first + CELL])
         self._relay.retry(self._name, "some of it is not what was written to disk", 0.0)
         self._relay.start(self._name, part.size, part.arrived)
+
+
+def _place(state: tuple[int, object]) -> int:
+    return state[0]

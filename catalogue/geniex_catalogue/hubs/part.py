@@ -23,6 +23,8 @@ _NOTED = 64 << 10
 _NOTED_AT_ONCE = 1 << 20
 # disks are slow to begin: after so many bytes of one writer, they are sent to the disk
 _SYNCED = 16 << 20
+# beyond any byte
+_EVER = 1 << 63
 
 
 class StaleError(Exception):
@@ -35,8 +37,8 @@ class Part:
     `blocks` are the runs of bytes that are here, by their first byte; none lies over another.
     `sums` are hashes of all bytes before a position, as they were once. `etag` is the version that
     the bytes are of, as the server named it. `epoch` counts how often all bytes were dropped.
-    `touched` is the lowest byte that was dropped since it was last set to None, `fresh` how many
-    bytes have arrived since it was last set to 0.
+    `touched` is where bytes were dropped since it was last set to None: the first of them, and the
+    one after the last. `fresh` is how many bytes have arrived since it was last set to 0.
     Guard what is read of several attributes with `lock`.
     """
 
@@ -50,7 +52,7 @@ class Part:
         self.blocks: dict[int, Block] = {}
         self.sums: dict[int, str] = {}
         self.epoch = 0
-        self.touched: int | None = None
+        self.touched: tuple[int, int] | None = None
         self.fresh = 0
         self.lock = threading.Condition()
         self._abandon = abandon or Abandon()
@@ -152,7 +154,8 @@ class Part:
                 self._file.truncate(0)
             self.blocks.clear()
             self.sums.clear()
-            self.etag, self.touched, self.fresh = etag, 0, 0
+            self.etag, self.fresh = etag, 0
+            self._touch(0, _EVER)
             self._rewrite()
 
     def learn(self, etag: str | None) -> None:
@@ -166,16 +169,17 @@ class Part:
         with self._abandon.unless_left(), self.lock, self._told():
             for block in blocks:
                 if self.blocks.pop(block.first, None) is not None:
-                    self._touch(block.first)
+                    self._touch(block.first, block.end)
             self._rewrite()
 
-    def _touch(self, first: int) -> None:
-        self.touched = first if self.touched is None else min(first, self.touched)
+    def _touch(self, first: int, end: int) -> None:
+        low, high = self.touched or (first, end)
+        self.touched = min(first, low), max(end, high)
 
     def reread(self) -> None:
         """Have all bytes read and hashed once more."""
         with self.lock:
-            self._touch(0)
+            self._touch(0, _EVER)
 
     def add_sum(self, position: int, digest: str) -> None:
         """Note the hash of all bytes before a position."""

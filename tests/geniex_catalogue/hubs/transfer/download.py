@@ -53,9 +53,16 @@ def job(
     return Fetch("m.gguf", Source(url), folder / "m.gguf.partial", size, stated)
 
 
-def run(hub: HubServer, folder: Path, told: Told | None = None) -> Fetched:
+def run(
+    hub: HubServer,
+    folder: Path,
+    told: Told | None = None,
+    *,
+    span: int = 64 << 20,
+    workers: int = 8,
+) -> Fetched:
     """Download the file, or what is left of it."""
-    return fetch([job(hub, folder)], told or Told(), QUICK)[0]
+    return fetch([job(hub, folder)], told or Told(), QUICK, span=span, max_workers=workers)[0]
 
 
 def broken_off(hub: HubServer, folder: Path) -> Path:

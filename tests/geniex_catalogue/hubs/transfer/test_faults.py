@@ -154,7 +154,7 @@ def test_faults_that_stay_are_clear_errors(
 
 
 def test_wrong_bytes_are_not_kept(repo: HubServer, tmp_path: Path) -> None:
-    repo.faults["cdn"] = [Fault(body=lambda data: data[:-1] + b"?")]
+    repo.faults["cdn"] = [Fault(body=lambda data: data[:-1] + b"?")] * 2
     with pytest.raises(ChecksumError):
         run(repo, tmp_path)
     assert (tmp_path / "m.gguf.partial").stat().st_size == 0
@@ -169,7 +169,7 @@ def test_nobody_there(tmp_path: Path) -> None:
 
 def test_facts_from_headers_when_the_listing_has_none(repo: HubServer, tmp_path: Path) -> None:
     told = Told()
-    repo.faults["cdn"] = [Fault(body=lambda data: data[:-1] + b"?")]
+    repo.faults["cdn"] = [Fault(body=lambda data: data[:-1] + b"?")] * 2
     with pytest.raises(ChecksumError):
         fetch([job(repo, tmp_path, size=None, sha256=False)], told, QUICK)
     repo.faults["cdn"] = [Fault(cut=HALF, length=False)]
