@@ -32,6 +32,8 @@ from geniex_runtimes.qairt.genie_library import (
     sampler_settings,
 )
 
+# others draft tokens of their own, and ask the sampler for several at once
+_BASIC = "basic"
 _TOKENS = "geniex_tokens.json"
 # as AI Hub compiles its prompt graphs; only for bundles that do not say
 _USUAL_WIDTH = 128
@@ -49,6 +51,8 @@ class GenieEngine:
         if options.sliding_window:
             raise EngineError("the engine genie has no sliding window; the engine ort does")
         bundle = read_bundle(folder)
+        if (kind := bundle.config["dialog"].get("type", _BASIC)) != _BASIC:
+            raise EngineError(f"its dialog is of type `{kind}`; only `{_BASIC}` is supported")
         self._library = GenieLibrary(options.libraries)
         self._config = dialog_config(bundle)
         self._context_length = bundle.context_length

@@ -99,11 +99,11 @@ class QairtModel:
 
     def save(self, folder: Path) -> None:
         """Write what the cache holds into an empty folder. Raises GenerationError."""
-        self._foreman.do(protocol.Save(folder))
+        self._foreman.do(protocol.Save(folder.absolute()))
 
     def restore(self, folder: Path) -> None:
         """Take what `save` wrote for the same bundle. Raises GenerationError."""
-        self._foreman.do(protocol.Restore(folder))
+        self._foreman.do(protocol.Restore(folder.absolute()))
 
     def free_contexts(self) -> None:
         """Free everything: a worker has no weights to share."""

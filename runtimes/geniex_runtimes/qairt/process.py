@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 
 from geniex_runtimes.qairt import protocol
 
@@ -133,7 +134,9 @@ class WorkerProcess:
 def _spawn() -> "subprocess.Popen[bytes]":
     # -P: a file in the user's folder must not stand in for a module
     command = [sys.executable, "-P", "-m", _MODULE, f"--parent={os.getpid()}"]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    # absolute: the worker goes to the bundle's folder
+    roots = [str(Path(root).absolute()) for root in sys.path if root]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(roots)}
     # not the terminal's Ctrl-C: the parent says what is to end
     if sys.platform == "win32":
         flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW

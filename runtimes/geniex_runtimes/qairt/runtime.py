@@ -109,7 +109,7 @@ def _started(
 ) -> tuple[Foreman, Loaded, tuple[str, ...]]:
     """A worker with the engine that was asked for, or ort where genie cannot do it."""
     asked, slides = options.qairt_engine, options.sliding_window
-    job = Job(name, bundle.folder, asked or "genie", bundle.size, slides)
+    job = Job(name, bundle.folder.absolute(), asked or "genie", bundle.size, slides)
     problem = _problem(device) if job.engine == "genie" else None
     if asked is None and problem is None and slides:
         problem = "libGenie has no sliding window"

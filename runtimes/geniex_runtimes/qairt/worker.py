@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import NoReturn
 
 from geniex_catalogue.errors import GenieXError, UsageError
 from geniex_runtimes.qairt import native, protocol
@@ -82,7 +83,7 @@ class Worker:
             self._cancel(self._running.number)
         self._waiting.put(protocol.Close())
         time.sleep(_GRACE)
-        os._exit(0)
+        end()
 
     def _cancel(self, number: int) -> None:
         with self._lock:
@@ -115,6 +116,7 @@ class Worker:
     def _load(self, order: protocol.Load) -> None:
         libraries, _ = installed_libraries()
         native.prepare(libraries)
+        os.chdir(order.folder)  # genie_config.json may name more files than we know of
         bundle = read_bundle(order.folder)
         vocabulary = Vocabulary(bundle.tokenizer, bundle.vocab_size, bundle.bos_id)
         options = EngineOptions(libraries, order.sliding_window)
@@ -156,7 +158,17 @@ class Worker:
         try:
             protocol.send(self._reports, report)
         except OSError:
-            os._exit(0)  # nobody reads
+            end()  # nobody reads
+
+
+def end() -> NoReturn:
+    """End this process at once: what QAIRT's libraries do at an orderly exit ends it badly."""
+    if sys.platform == "win32":
+        import signal
+
+        # os._exit would have libraries say goodbye, and wait for a call that hangs
+        os.kill(os.getpid(), signal.SIGTERM)
+    os._exit(0)
 
 
 def private_pipes() -> tuple[int, int]:
@@ -186,7 +198,7 @@ def die_with_parent(parent: int) -> None:
 
     ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:  # it was faster
-        os._exit(0)
+        end()
 
 
 def die_quietly() -> None:
@@ -207,9 +219,8 @@ def main() -> None:
     die_with_parent(parent)
     die_quietly()
     Worker(*private_pipes()).run()
-    # not through exit: its order of destruction ends QAIRT's libraries badly
     sys.stderr.flush()
-    os._exit(0)
+    end()
 
 
 if __name__ == "__main__":

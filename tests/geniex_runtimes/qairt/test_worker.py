@@ -59,6 +59,21 @@ def test_a_worker_that_dies_at_rest_is_replaced(model: QairtModel) -> None:
     assert split(ask(model, STORY, max_tokens=4))[0] == expected
 
 
+def test_a_worker_that_hears_nothing_is_replaced(
+    model: QairtModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreman, "_CANCEL_SECONDS", 0.0)
+    expected, _ = split(ask(model, STORY, max_tokens=4))
+    pid = _pid(model)
+    answer = ask(model, STORY)
+    next(answer)
+    psutil.Process(pid).suspend()
+    answer.stop()
+    assert split(answer)[1].finish_reason == "cancelled"
+    assert split(ask(model, STORY, max_tokens=4))[0] == expected
+    assert gone(pid)
+
+
 def test_many_requests_leave_nothing_behind(model: QairtModel) -> None:
     def sizes() -> tuple[int, int]:
         return tuple(psutil.Process(p).memory_info().rss for p in (os.getpid(), pid))  # type: ignore[return-value]
@@ -149,6 +164,15 @@ def test_a_load_that_dies_is_one_clear_error(
     assert "No module named antigravity_not_there" in caught.value.message
 
 
+def test_a_bundle_that_kills_libgenie(
+    qairt_bundles: QairtBundles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shared weights do that on x86, where they get past our checks."""
+    monkeypatch.setattr(runtime, "verify", lambda *_: ())
+    with pytest.raises(LoadError, match=r"was killed by SIG\w+ while it loaded"):
+        load(qairt_bundles.folder(weight_sharing=True))
+
+
 def test_a_bundle_that_libgenie_refuses(qairt_bundles: QairtBundles, tmp_path: Path) -> None:
     folder = qairt_bundles.copy(tmp_path)
     file = folder / "genie_config.json"
@@ -158,6 +182,11 @@ def test_a_bundle_that_libgenie_refuses(qairt_bundles: QairtBundles, tmp_path: P
     with pytest.raises(LoadError, match="does not load: `GenieDialogConfig_createFromJson`") as no:
         load(folder)
     assert "unheard-of" in no.value.message
+    del config["dialog"]["engine"]["unheard-of"]
+    config["dialog"]["type"] = "ssd-q1"
+    file.write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(LoadError, match="its dialog is of type `ssd-q1`; only `basic`"):
+        load(folder)
     with pytest.raises(LoadError, match="was given up"):
         runtime.QairtRuntime().load(
             resolved(qairt_bundles.folder()), LoadOptions(), progress=lambda _: False
