@@ -20,7 +20,8 @@ A flag wins over a variable, a variable over the file, the file over the default
     qairt_engine  GENIEX_QAIRT_ENGINE  genie or ort: what runs a bundle
 
 Only flags and variables: `--data-dir` / GENIEX_DATADIR, `--log` / GENIEX_LOG, `--offline` /
-GENIEX_OFFLINE, and the server's `--api-key` / GENIEX_APIKEY.
+GENIEX_OFFLINE, and the server's `--api-key` / GENIEX_APIKEY. The hubs have variables of their own:
+docs/hubs.md.
 """
 
 import json

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SERVER = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 SNAPDRAGON = (ROOT / "docs" / "snapdragon.md").read_text(encoding="utf-8")
+HUBS = (ROOT / "docs" / "hubs.md").read_text(encoding="utf-8")
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -26,7 +27,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
 BLOCKS = blocks(README)
 SHELL_LINES = [
     line
-    for kind, text in (*BLOCKS, *blocks(SERVER), *blocks(SNAPDRAGON))
+    for kind, text in (*BLOCKS, *blocks(SERVER), *blocks(SNAPDRAGON), *blocks(HUBS))
     if kind == "sh"
     for line in text.replace("\\\n", " ").splitlines()
     if line
@@ -75,7 +76,7 @@ def test_a_script_in_the_readme_is_there(script: str) -> None:
     ("folder", "target"),
     [
         pytest.param(folder, target, id=target)
-        for folder, page in ((ROOT, README), (ROOT / "docs", SERVER))
+        for folder, page in ((ROOT, README), (ROOT / "docs", SERVER), (ROOT / "docs", HUBS))
         for target in re.findall(r"\]\(([^)#]+)", page)
     ],
 )

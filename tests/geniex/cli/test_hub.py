@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from tests.aihub import GENIE, X2_ELITE, X_ELITE, Bucket, asset, assets, model, 
 from tests.cliharness import Cli
 from tests.hubserver import HubServer
 from tests.workbench import Device, FakeClient
+
+if TYPE_CHECKING:
+    from tests.qairt_bundles import QairtBundles
 
 X_PLUS = "qualcomm-snapdragon-x-plus-8-core"
 
@@ -123,6 +127,18 @@ def test_pull(cli: Cli, bucket: Bucket) -> None:
     entry = next(entry for entry in cli("list", "--json").json if "Qwen3" in entry["name"])
     assert (entry["name"], entry["runtime"]) == ("qualcomm/Qwen3-4B", "qairt")
     assert "is here already" in cli("pull", "qualcomm/Qwen3-4B:w4a16").err
+
+
+def test_infer_pulls_and_answers(
+    cli: Cli, bucket: Bucket, monkeypatch: pytest.MonkeyPatch, qairt_bundles: "QairtBundles"
+) -> None:
+    bucket.qwen(qairt_bundles.zip().read_bytes())
+    monkeypatch.setenv("GENIEX_CHIPSET", X_ELITE)
+    question = ("-p", "The capital of France is", "--temperature", "0", "--max-tokens", "6")
+    result = cli("infer", "ai-hub-models/Qwen3-4B", *question, "--yes")
+    assert result.code == 0, result.err
+    assert "downloading qualcomm/Qwen3-4B:W4A16" in result.err
+    assert result.out.strip()
 
 
 @pytest.mark.parametrize(
