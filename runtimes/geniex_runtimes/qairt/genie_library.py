@@ -19,6 +19,7 @@ OK = 0
 CONTEXT_EXCEEDED = 4
 
 _COMPLETE, _REWIND = 0, 5  # how a query stands to those before it
+_ERRORS = 1  # a level of the log
 _SAMPLER = b"geniex"
 _FLOAT = 4  # bytes
 
@@ -28,6 +29,7 @@ _SamplerCallback = ctypes.CFUNCTYPE(
 )
 _FUNCTIONS: dict[str, list[Any]] = {
     "GenieDialogConfig_createFromJson": [c_char_p, ctypes.POINTER(c_void_p)],
+    "GenieDialogConfig_bindLogger": [c_void_p, c_void_p],
     "GenieDialogConfig_free": [c_void_p],
     "GenieDialog_create": [c_void_p, ctypes.POINTER(c_void_p)],
     "GenieDialog_tokenQuery": [
@@ -42,6 +44,7 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "GenieDialog_save": [c_void_p, c_char_p],
     "GenieDialog_restore": [c_void_p, c_char_p],
     "GenieDialog_free": [c_void_p],
+    "GenieLog_create": [c_void_p, c_void_p, ctypes.c_int, ctypes.POINTER(c_void_p)],
     "GenieSampler_registerUserDataCallback": [c_char_p, _SamplerCallback, c_void_p],
 }
 
@@ -64,6 +67,9 @@ class GenieLibrary:
             function.restype = c_int32
         self._api = api
         self.sample: Sample = _nobody
+        # libGenie tells no reasons unless there is a log for them
+        self.log = c_void_p()
+        self.call("GenieLog_create", None, None, _ERRORS, ctypes.byref(self.log))
         # kept: libGenie calls it for as long as it lives
         self._callback = _SamplerCallback(self._sampled)
         self.call("GenieSampler_registerUserDataCallback", _SAMPLER, self._callback, None)
@@ -92,6 +98,7 @@ class Dialog:
         text = json.dumps(config).encode()
         library.call("GenieDialogConfig_createFromJson", text, ctypes.byref(settings))
         try:
+            library.call("GenieDialogConfig_bindLogger", settings, library.log)
             library.call("GenieDialog_create", settings, ctypes.byref(handle))
         finally:
             library.call("GenieDialogConfig_free", settings)

@@ -24,6 +24,8 @@ _LINE = 300  # characters
 _NOISE = re.compile(
     r"\[(QNN|INFO|WARN|WARNING|DEBUG|VERBOSE)\b|\[ *(INFO|WARN) *\]|LIBNATIVE|<[IWV]>"
 )
+# what stands before a message in libGenie's log
+_STAMP = re.compile(r"^Genie: +[\d.]+ms \[ *ERROR *\] +(<E> )?")
 _PATIENCE = 5.0  # seconds that an orderly end may take
 
 
@@ -105,7 +107,7 @@ class WorkerProcess:
     def last_words(self) -> str:
         """The end of its log, without what libraries say when all is well; empty for nothing."""
         lines = [line for line in self._lines if line and not _NOISE.search(line)]
-        return "; ".join(lines[-_SHOWN_LINES:])
+        return "; ".join(_STAMP.sub("", line) for line in lines[-_SHOWN_LINES:])
 
     def settle(self) -> None:
         """Wait until its log is read, once it has ended."""

@@ -30,6 +30,7 @@ from geniex_runtimes.qairt.vocabulary import Vocabulary
 
 PARENT = "--parent="
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+_LINE_BUFFERED = 1  # _IOLBF
 _GRACE = 2.0  # seconds for an end in order
 
 
@@ -183,7 +184,18 @@ def private_pipes() -> tuple[int, int]:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
+    _write_lines_at_once()
     return orders, reports
+
+
+def _write_lines_at_once() -> None:
+    """What a library prints is in the log before it ends the process."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _LINE_BUFFERED, ctypes.c_size_t(0))
 
 
 def die_with_parent(parent: int) -> None:
