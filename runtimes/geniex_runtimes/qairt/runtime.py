@@ -25,8 +25,6 @@ _NEEDED = ("QnnHtp", "QnnSystem")
 _GENIE = "Genie"
 # QnnSystem of the simulator stands on it, and no wheel brings it
 _ATOMIC = "libatomic.so.1"
-# FastRPC, as Linux names the way to the DSP that computes
-_DSP_DOORS = ("/dev/fastrpc-cdsp", "/dev/fastrpc-cdsp-secure", "/dev/adsprpc-smd")
 _LIBRARY_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib")
 
 
@@ -165,16 +163,6 @@ def _info(
         vocab_size=loaded.vocab_size,
         training_context=bundle.context_length,
     )
-
-
-def _is_snapdragon(device: QairtDevice) -> bool:
-    """Whether a machine that its libraries can drive has an NPU: known by name, or by its door.
-
-    Other ARM64 servers have the libraries and no NPU; Windows on ARM64 has no other machines.
-    """
-    if device.chipset is not None or sys.platform == "win32":
-        return True
-    return any(Path(door).exists() for door in _DSP_DOORS)
 
 
 def _has_atomic() -> bool:

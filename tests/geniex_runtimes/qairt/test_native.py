@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from geniex_runtimes.contract import Availability, LoadedModel, Runtime
+from geniex_runtimes.contract import LoadedModel, Runtime
 from geniex_runtimes.qairt import native, runtime
-from geniex_runtimes.qairt.device import QairtDevice
 from geniex_runtimes.qairt.engine import EngineMissingError
 from geniex_runtimes.qairt.loaded import QairtModel
 from geniex_runtimes.qairt.runtime import QairtRuntime
@@ -67,31 +66,3 @@ def test_what_else_has_to_be_there(
     found = QairtRuntime().availability()
     assert found.available == (says is None)
     assert says is None or says in (found.reason or "")
-
-
-@pytest.mark.parametrize(
-    ("chipset", "door", "system", "found"),
-    [
-        pytest.param("qualcomm-qcs9075", False, "linux", True, id="known-by-name"),
-        pytest.param(None, True, "linux", True, id="fastrpc"),
-        pytest.param(None, False, "linux", False, id="another-arm-machine"),
-        pytest.param(None, False, "win32", True, id="windows-on-arm"),
-    ],
-)
-def test_an_npu_is_known_by_its_name_or_its_door(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    chipset: str | None,
-    door: bool,
-    system: str,
-    found: bool,
-) -> None:
-    here = QairtDevice(tmp_path, "2.51.0", False, frozenset({73}), chipset, None)
-    monkeypatch.setattr(runtime, "this_device", lambda: here)
-    monkeypatch.setattr(QairtRuntime, "availability", lambda _: Availability(True))
-    monkeypatch.setattr(runtime, "_DSP_DOORS", (str(tmp_path / "fastrpc"),))
-    monkeypatch.setattr("sys.platform", system)
-    if door:
-        (tmp_path / "fastrpc").touch()
-    devices = QairtRuntime().devices()
-    assert [(d.name, d.unit, d.runtime) for d in devices] == [("NPU", "npu", "qairt")] * found
