@@ -304,7 +304,8 @@ class LoadedModel(Protocol):
 class Availability:
     """Whether a runtime can be used here: its version, or why not; `formats` is what it runs.
 
-    A runtime may leave `formats` empty: the registry fills it in. `hint` is what to do about it.
+    A runtime may leave `formats` empty: the registry fills it in. `hint` is what to do about it,
+    `detail` what else `geniex doctor` tells, such as where its libraries are.
     """
 
     available: bool
@@ -312,6 +313,7 @@ class Availability:
     reason: str | None = None
     formats: frozenset[str] = frozenset()
     hint: str | None = None
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

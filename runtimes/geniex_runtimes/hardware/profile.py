@@ -76,9 +76,9 @@ def _runtime(name: str) -> tuple[tuple[Device, ...], ProbeResult]:
     label = f"runtime {name}"
     availability = registry.availability_of(name)
     if not availability.available:
-        return (), ProbeResult(label, None, availability.reason)
+        told = "; ".join(filter(None, (availability.reason, availability.hint)))
+        return (), ProbeResult(label, None, told or None)
     devices = registry.get(name).devices()
     names = ", ".join(f"{device.name} ({device.unit})" for device in devices)
-    return devices, ProbeResult(
-        label, f"{availability.version or 'installed'}: {names or 'no device'}"
-    )
+    found = f"{availability.version or 'installed'}: {names or 'no device'}"
+    return devices, ProbeResult(label, ", ".join(filter(None, (found, availability.detail))))

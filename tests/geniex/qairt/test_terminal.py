@@ -61,3 +61,4 @@ def test_the_simulator_has_its_name(
     assert f"QAIRT Runtime Version: {version}\n" in cli("version").out
     probes = {probe["probe"]: probe["found"] for probe in told["machine"]["probes"]}
     assert version in probes["runtime qairt"] and SIMULATOR in probes["runtime qairt"]
+    assert "onnxruntime_qnn" in probes["runtime qairt"]
