@@ -160,11 +160,13 @@ def pull(
     name: str, *, data_dir: str | Path | None = None, revision: str | None = None
 ) -> StoredModel:
     """Fetch a model into the store. Raises HubError, TransferError or DiskSpaceError."""
+    from geniex.chipset import machine_of
     from geniex_catalogue import pull as puller
 
     settings = read_settings({"data_dir": _text(data_dir)}, os.environ)
     ref = parse(name, catalogue().aliases)
-    return puller.pull(ref, Store(settings.data_dir), puller.PullWish(revision=revision))
+    wish = puller.PullWish(revision=revision, machine=machine_of(settings))
+    return puller.pull(ref, Store(settings.data_dir), wish)
 
 
 def _answering(given: dict[str, Any]) -> AnswerOptions:

@@ -24,6 +24,7 @@ from geniex_catalogue.hubs.deliveries import (
     fetches,
     is_here,
     manifest_of,
+    same_files,
     with_hub,
 )
 from geniex_catalogue.hubs.huggingface import HuggingFace
@@ -246,15 +247,20 @@ def _delivered(ref: ModelRef, store: Store, here: StoredModel | None, wish: Pull
     delivery = delivery_for(ref, store, wish.machine or Machine(), wish.revision)
     target = store.folder(ref)
     whole = here is not None and is_here(delivery, here)
-    jobs = fetches(delivery, target)
+    same = {
+        name: record
+        for name, record in same_files(delivery, here).items()
+        if name not in wish.again
+    }
+    jobs = () if whole and not wish.again else fetches(delivery, target)
     return PullPlan(
         with_label(ref, delivery.label),
         delivery.hub,
         target,
         free_at(target),
         delivery.revision,
-        tuple(job for job in jobs if not whole or job.name in wish.again),
-        manifest=manifest_of(delivery, ref),
+        tuple(job for job in jobs if job.name not in same),
+        manifest=manifest_of(delivery, ref, same),
         delivery=delivery,
         again=wish.again,
     )

@@ -65,6 +65,7 @@ def update(
 def _plans(
     ref: "ModelRef", store: "Store", settings: "Settings", output: Output
 ) -> "tuple[PullPlan, ...]":
+    from geniex.chipset import machine_of
     from geniex_catalogue.errors import ModelNotFoundError
     from geniex_catalogue.precision import require
     from geniex_catalogue.pull_plan import PullWish
@@ -75,4 +76,5 @@ def _plans(
         raise ModelNotFoundError(str(ref))
     label = require(model.name, ref.selector, model.precisions) if ref.selector else None
     with output.status(f"looking for {ref}..."):
-        return plan_updates(model, label, store, PullWish(offline=settings.offline))
+        wish = PullWish(offline=settings.offline, machine=machine_of(settings))
+        return plan_updates(model, label, store, wish)

@@ -92,13 +92,15 @@ def _check(store: "Store", ref: "ModelRef", output: Output) -> "Report":
 
 def _repaired(report: "Report", store: "Store", settings: "Settings", output: Output) -> "Report":
     """Fetch what is damaged; the report of what is there then."""
+    from geniex.chipset import machine_of
     from geniex.cli.fetching import run
     from geniex_catalogue.pull_plan import PullWish
     from geniex_catalogue.renewal import plan_repairs
 
     for fault in report.faults:
         output.note(one_line(f"{report.model.name}: {fault.reason}"))
-    for plan in plan_repairs(report, store, PullWish(offline=settings.offline)):
+    wish = PullWish(offline=settings.offline, machine=machine_of(settings))
+    for plan in plan_repairs(report, store, wish):
         run(plan, settings, output)
     return _check(store, report.model.ref, output)
 

@@ -49,7 +49,8 @@ class AIHub:
         Raises ChipsetError, NotCompiledError, LicenceError, HubError, TransferError,
         PrecisionNotFoundError, and ModelFileError for an archive that is refused.
         """
-        release = self.release(version)
+        # a revision of an earlier delivery names its archive too
+        release = self.release(version.partition("/")[0] if version else None)
         model = find_model(release.index(), ref)
         platform = release.platform()
         host = find_host(platform, machine)

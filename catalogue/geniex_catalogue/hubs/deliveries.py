@@ -1,12 +1,12 @@
 """What is made of a delivery: files to fetch, then whole files; and which hub makes one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from geniex_catalogue import names
 from geniex_catalogue.hubs.aihub import AIHub
-from geniex_catalogue.hubs.contract import Delivery, Machine
+from geniex_catalogue.hubs.contract import Delivery, Item, Machine
 from geniex_catalogue.hubs.docker import DockerHub
 from geniex_catalogue.hubs.part import ENDING
 from geniex_catalogue.hubs.transfer import Fetch, Fetched
@@ -14,7 +14,7 @@ from geniex_catalogue.hubs.unpacking import unpacked
 from geniex_catalogue.manifest import INFLIGHT, FileRecord, Manifest, check_file_name
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.store import Store
-from geniex_catalogue.stored import StoredModel
+from geniex_catalogue.stored import StoredModel, problem
 
 
 def delivers(ref: ModelRef) -> bool:
@@ -56,27 +56,47 @@ def fetches(delivery: Delivery, folder: Path) -> tuple[Fetch, ...]:
     return tuple(jobs)
 
 
+def same_files(delivery: Delivery, model: StoredModel | None) -> dict[str, FileRecord]:
+    """The files of a delivery that a stored model has: the same by hash, else size and revision."""
+    if model is None or model.manifest is None:
+        return {}
+    items = {item.name: item for item in delivery.items}
+    return {
+        record.name: record
+        for record in model.manifest.files()
+        if record.name in items
+        and record.precision == delivery.label
+        and _is_same(delivery, items[record.name], record)
+        and problem(model.folder, record) is None
+    }
+
+
+def _is_same(delivery: Delivery, item: Item, record: FileRecord) -> bool:
+    if not record.downloaded:
+        return False
+    if item.sha256 is not None:
+        return item.sha256 == record.sha256
+    size = item.packing.size if item.packing else item.size
+    return (record.size, record.revision) == (size, delivery.revision)
+
+
 def is_here(delivery: Delivery, model: StoredModel) -> bool:
-    """Whether a stored precision is what is offered: the same files, by hash, size and revision."""
+    """Whether all of a delivery is in the store, and nothing else under its label."""
     if delivery.label not in model.precisions:
         return False
-    here = {record.name: record for record in model.records(delivery.label) if record.downloaded}
-    if {item.name for item in delivery.items} != set(here):
-        return False
-    for item in delivery.items:
-        record = here[item.name]
-        size = item.packing.size if item.packing else item.size
-        if item.sha256 is None and (record.size, record.revision) != (size, delivery.revision):
-            return False
-        if item.sha256 not in (None, record.sha256):
-            return False
-    return True
+    held = {record.name for record in model.records(delivery.label)}
+    return held == set(same_files(delivery, model)) == {item.name for item in delivery.items}
 
 
-def manifest_of(delivery: Delivery, ref: ModelRef) -> Manifest:
-    """The manifest of a delivery, none of whose files are here yet."""
+def manifest_of(
+    delivery: Delivery, ref: ModelRef, here: Mapping[str, FileRecord] | None = None
+) -> Manifest:
+    """The manifest of a delivery; its files that are `here` as they are, the others not yet."""
+    known = here or {}
     records = [
-        FileRecord(
+        known[item.name]
+        if item.name in known
+        else FileRecord(
             item.name,
             (item.packing.size if item.packing else item.size) or 0,
             downloaded=False,

@@ -61,16 +61,17 @@ class DockerHub:
     def deliver(self, ref: ModelRef, revision: str | None = None) -> Delivery:
         """The files of a model: its weights, and the chat template that came with them.
 
-        `revision` is a tag, in the place of the name's own. Raises HubNotFoundError, HubError,
+        `revision` is a tag, in the place of the name's own, or the one that an earlier delivery
+        has stated. Raises HubNotFoundError, HubError,
         TransferError, ChecksumError, and UsageError for what is no tag.
         """
         if ref.file is not None:
             raise UsageError(
                 f"`{ref}` names a file, and models on Docker Hub have tags", hint="name a tag"
             )
-        tag = revision or ref.tag or ref.precision or LATEST
+        tag, _, exact = (revision or ref.tag or ref.precision or LATEST).partition("@")
         access = Access(self._base, ref.name, self._patience)
-        digest, manifest = self._manifest(access, ref, tag)
+        digest, manifest = self._manifest(access, ref, exact or tag)
         layers = read_layers(manifest)
         weights = [layer for layer in layers if layer.media_type == GGUF]
         if not weights:
