@@ -119,7 +119,7 @@ class Keeper:
             self._hash.update(self._buffer[:count])
             self._position += count
             done += count
-            if self._position % CELL == 0:
+            if self._position % CELL == 0 or self._position == self._part.size:
                 self._pass_border()
             self._turn()
         if done:
@@ -168,11 +168,15 @@ class Keeper:
             if self._part.touched is not None:
                 return
             stated = self._part.sums.get(position)
-            if stated is None:
+            is_wrong = position == self._part.size and self._part.sha256 not in (None, digest)
+            if is_wrong and stated in (None, digest):
+                # not for the next process to hold the bytes to
+                pass
+            elif stated is None:
                 self._part.add_sum(position, digest)
             elif stated != digest and position not in self._dropped:
                 self._dropped.add(position)
-                self._drop_cell(position - CELL)
+                self._drop_cell((position - 1) // CELL * CELL)
                 return
             elif stated != digest:
                 # it came so a second time: what was noted is of other bytes
