@@ -30,6 +30,8 @@ LOCK = ".lock"
 HOLDER = ".lock.pid"
 INFLIGHT = ".inflight"
 LEDGERS = ".ledgers"
+# what the manifest is called while a model is removed
+REMOVING = ".removing"
 # in INFLIGHT while its files are moved to their place
 JOURNAL = "moving.json"
 MAX_BYTES = 1 << 20
@@ -38,7 +40,7 @@ Format: TypeAlias = Literal["gguf", "qairt"]
 
 _FORMATS: dict[str, Format] = {"llama_cpp": "gguf", "qairt": "qairt"}
 _PLUGINS: dict[Format, str] = {fmt: plugin for plugin, fmt in _FORMATS.items()}
-RESERVED = frozenset({MANIFEST, LOCK, HOLDER, INFLIGHT, LEDGERS})
+RESERVED = frozenset({MANIFEST, LOCK, HOLDER, INFLIGHT, LEDGERS, REMOVING})
 _KEYS = (
     *("Name", "ModelName", "ModelType", "PluginId", "ModelFile", "MMProjFile", "TokenizerFile"),
     *("ExtraFiles", "Precision", "DeviceId", "MinSDKVersion"),

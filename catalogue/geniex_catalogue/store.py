@@ -6,12 +6,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from geniex_catalogue import deletion, durable, publishing, staging
+from geniex_catalogue import deletion, durable, publishing, removing, staging
 from geniex_catalogue.errors import ModelNotFoundError, ModelRefError, StoreError
 from geniex_catalogue.manifest import (
-    HOLDER,
     INFLIGHT,
-    LOCK,
     MANIFEST,
     Manifest,
 )
@@ -60,8 +58,8 @@ class Store:
         return self._look_at(ModelRef(folder.parent.name, folder.name), folder)
 
     def _look_at(self, ref: ModelRef, folder: Path) -> StoredModel | None:
-        if publishing.is_moving(folder):
-            # whoever moves the files now will be done soon; one that was stopped never
+        if publishing.is_moving(folder) or removing.is_removing(folder):
+            # whoever is at it now will be done soon; one that was stopped never
             with suppress(StoreError), self.lock(ref, timeout=0):
                 pass
         return inspect(ref, folder)
@@ -79,7 +77,7 @@ class Store:
         try:
             with hold(folder, on_wait, timeout):
                 try:
-                    _finish_moving(folder)
+                    _finish_what_was_begun(folder)
                     yield
                 finally:
                     deletion.drop_if_empty(folder)
@@ -158,7 +156,7 @@ class Store:
             if model is None:
                 return 0
             if ref.selector is None:
-                return self._delete(model.folder, keep=(LOCK, HOLDER))
+                return removing.remove(model.folder, inflight=True)
             return self._remove_precision(model, ref)
 
     def clean(self, on_wait: OnWait | None = None) -> tuple[int, int]:
@@ -233,25 +231,12 @@ class Store:
                 return freed
             smaller = without(model.manifest, label)
             if not smaller.models:
-                return freed + self._delete(model.folder, keep=(LOCK, HOLDER, INFLIGHT))
+                return freed + removing.remove(model.folder, inflight=False)
             # first the word, then the bytes: a crash between leaves a stray file, not a lie
             durable.write(model.folder / MANIFEST, smaller.to_json().encode())
             return freed + publishing.delete_unlisted(model.folder, model.manifest, smaller)
         except OSError as exc:
             raise unwritable(model.folder, exc) from exc
-
-    def _delete(self, folder: Path, keep: tuple[str, ...]) -> int:
-        """Delete what is in a model's folder, the manifest first."""
-        freed = 0
-        try:
-            # without its manifest the rest is no model any more, should we be stopped
-            for path in sorted(folder.iterdir(), key=lambda path: path.name != MANIFEST):
-                if path.name not in keep:
-                    size = deletion.delete_tree(path)
-                    freed += size if path.name != MANIFEST else 0
-        except OSError as exc:
-            raise unwritable(folder, exc) from exc
-        return freed
 
     def _forget_link(self, folder: Path) -> int:
         """A model's folder that is a link: the link goes, what it points to stays."""
@@ -270,11 +255,13 @@ class Store:
             )
 
 
-def _finish_moving(folder: Path) -> None:
+def _finish_what_was_begun(folder: Path) -> None:
     """Do to its end what another process had begun when it was stopped."""
     try:
         if publishing.is_moving(folder):
             publishing.finish(folder)
+        if removing.is_removing(folder):
+            removing.finish(folder)
     except OSError as exc:
         raise unwritable(folder, exc) from exc
 

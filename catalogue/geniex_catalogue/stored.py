@@ -16,6 +16,7 @@ from geniex_catalogue.manifest import (
     LEDGERS,
     LOCK,
     MANIFEST,
+    REMOVING,
     FileRecord,
     Format,
     Manifest,
@@ -164,6 +165,9 @@ def _inspect(ref: ModelRef, folder: Path) -> StoredModel | None:
     except FileNotFoundError:
         if staged:
             return _only_staged(ref, folder, size)
+        if (folder / REMOVING).is_file():
+            reason = "its removal did not finish"
+            return StoredModel(ref, folder, "damaged", size=size, reason=reason)
         if size == 0:
             return None
         return StoredModel(ref, folder, "damaged", size=size, reason=f"`{MANIFEST}` is missing")
