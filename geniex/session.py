@@ -287,7 +287,7 @@ def load_model(
     machine, plan = planned or plan_model(resolved, settings)
     if speculation.draft is not None:
         plan = dispatcher.with_draft(plan, resolved, speculation.draft, wish_of(settings))
-    threads, note = _threads(settings.threads, machine)
+    threads, note = _threads(settings.threads, machine, plan)
     plan = replace(plan, notes=(*plan.notes, *note))
     options = LoadOptions(
         compute=plan.compute,
@@ -321,9 +321,13 @@ def _check_required(loaded: LoadedModel, settings: Settings) -> None:
         )
 
 
-def _threads(asked: int | None, machine: HardwareProfile) -> tuple[int | None, tuple[str, ...]]:
-    """The threads to use, and a note where the machine cannot run as many as were asked for."""
+def _threads(
+    asked: int | None, machine: HardwareProfile, plan: Plan
+) -> tuple[int | None, tuple[str, ...]]:
+    """The threads to use, and a note where as many as were asked for cannot run, or do nothing."""
     most = machine.logical_cores
+    if asked is not None and plan.runtime == "qairt":
+        return None, (f"`--threads {asked}` is ignored: a bundle computes on the NPU",)
     if asked is None or not 0 < most < asked:
         return asked, ()
     return most, (f"`--threads {asked}` is more than this machine runs at once, using {most}",)

@@ -117,7 +117,8 @@ def check_before_pull(wish: SpeculationWish, target: ModelRef) -> None:
 
     Whether a file has heads of its own is known for sure once it is here.
     """
-    if wish.draft is not None or wish.auto:
+    # a bundle of the AI Hub has no use for any of it
+    if wish.draft is not None or wish.auto or target.org == names.AI_HUB_ORG:
         return
     if SIMPLE in wish.options.types:
         raise _draft_missing(SIMPLE, str(target), target)

@@ -8,6 +8,7 @@ from typing import Any
 from geniex import limits
 from geniex.chat.messages import Message
 from geniex.cli.conversation import Conversation
+from geniex.speculation import RUNTIME
 from geniex_catalogue.errors import UsageError
 from geniex_catalogue.regular import read_regular
 from geniex_runtimes.contract import SamplingOptions
@@ -109,6 +110,8 @@ class Commands:
         conversation = self._conversation
         facts = conversation.facts
         loaded = facts.speculative
+        if facts.runtime == "qairt":
+            raise UsageError(f"speculative decoding is only supported by {RUNTIME}")
         if not facts.types:
             raise UsageError(
                 "this model was loaded without speculation",

@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 import geniex
-from geniex_catalogue.errors import SpeculativeError
+from geniex.answering import AnswerOptions
+from geniex.cli.commands import Commands
+from geniex.cli.conversation import Conversation
+from geniex.cli.output import Output
+from geniex.config import Settings
+from geniex.session import open_model
+from geniex.speculation import check_before_pull
+from geniex.speculation_wish import read_wish
+from geniex_catalogue.errors import SpeculativeError, UsageError
+from geniex_catalogue.names import parse
 from geniex_runtimes.contract import SIMULATOR
 from geniex_runtimes.fake import FakeRuntime
 from tests.cliharness import Cli
@@ -22,6 +31,7 @@ IGNORED = {
         *("--nctx", "4096"),
     ),
     "`--ngl 3` is ignored: all layers of a bundle are on the NPU": ("--ngl", "3"),
+    "`--threads 2` is ignored: a bundle computes on the NPU": ("--threads", "2"),
 }
 
 
@@ -123,6 +133,22 @@ def test_a_full_context_is_no_matter_of_a_flag(
 ) -> None:
     result = cli("infer", bundle, "-p", "x" * 2 * CONTEXT)
     assert result.code == 1 and "the context of a bundle is fixed" in result.err
+
+
+def test_a_chat_cannot_switch_speculation_on(
+    runtime: FakeRuntime, bundle: str, tmp_path: Path
+) -> None:
+    with open_model(bundle, Settings(data_dir=tmp_path / "data")) as model:
+        commands = Commands(Conversation(model, Output(), AnswerOptions()))
+        with pytest.raises(UsageError, match="only supported by llama_cpp"):
+            commands.run("/set speculation on")
+
+
+def test_nothing_of_it_is_asked_for_before_a_bundle_is_pulled() -> None:
+    wish = read_wish("draft-simple")
+    check_before_pull(wish, parse("ai-hub-models/Qwen3-4B"))
+    with pytest.raises(UsageError, match="needs a draft model"):
+        check_before_pull(wish, parse("org/model"))
 
 
 def test_python_is_told_the_same(runtime: FakeRuntime, bundle: str, tmp_path: Path) -> None:
