@@ -5,7 +5,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -75,22 +75,14 @@ class Part:
 
     def __enter__(self) -> Self:
         """Open or make the file; bytes of another version are dropped. Raises StoreError."""
-        with self._told():
+        with ExitStack() as opened, self._told():
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            mode = "r+b" if self.path.exists() else "x+b"
             # unbuffered: nothing may be written any more once the caller has left
-            self._file = self.path.open("r+b" if self.path.exists() else "x+b", buffering=0)
-            self._reader = self.path.open("rb", buffering=0)
-            length = self._file.seek(0, os.SEEK_END)
-            entries = self._ledger.read(length)
-            if entries is None or not self._belongs(entries):
-                self._ledger.clear()
-                if length:
-                    self._file.truncate(0)
-                entries = Entries(Version(None, self.sha256, self.size))
-            self.etag = entries.version.etag
-            self.blocks = {block.first: block for block in entries.blocks}
-            self.sums = entries.sums
-            self._rewrite()
+            self._file = opened.enter_context(self.path.open(mode, buffering=0))
+            self._reader = opened.enter_context(self.path.open("rb", buffering=0))
+            self._take_up(self._file.seek(0, os.SEEK_END))
+            opened.pop_all()
         self._abandon.at_leaving(self._leave)
         return self
 
@@ -115,6 +107,19 @@ class Part:
             self._closed = True
             if held:
                 self.lock.release()
+
+    def _take_up(self, length: int) -> None:
+        """Go on from what the ledger says of a file of that length, or begin anew."""
+        entries = self._ledger.read(length)
+        if entries is None or not self._belongs(entries):
+            self._ledger.clear()
+            if length:
+                self._file.truncate(0)
+            entries = Entries(Version(None, self.sha256, self.size))
+        self.etag = entries.version.etag
+        self.blocks = {block.first: block for block in entries.blocks}
+        self.sums = entries.sums
+        self._rewrite()
 
     def _rewrite(self) -> None:
         version = Version(self.etag, self.sha256, self.size)
