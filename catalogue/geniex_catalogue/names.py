@@ -44,7 +44,8 @@ _EXPECTED = "a name looks like `org/repo` or `org/repo:Q4_0`; `geniex list` show
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _PRECISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _DEVICES = frozenset(
-    ["con", "prn", "aux", "nul"] + [f"{port}{n}" for port in ("com", "lpt") for n in range(10)]
+    ["con", "prn", "aux", "nul"]
+    + [f"{port}{n}" for port in ("com", "lpt") for n in "0123456789¹²³"]
 )
 _UNSAFE = frozenset('\\:<>"|?*')
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")

@@ -7,12 +7,14 @@ from typing import TypeAlias
 from geniex_catalogue import names
 from geniex_catalogue.errors import (
     AmbiguousModelError,
+    ManifestError,
     ModelRefError,
     PrecisionNotFoundError,
 )
 from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group
 from geniex_catalogue.hubs.contract import Hub, Listing
 from geniex_catalogue.hubs.part import FACTS_ENDING
+from geniex_catalogue.manifest import check_file_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +97,15 @@ class Choice:
 
 
 def check_name(listing: Listing, file: ModelFile) -> None:
-    """Refuse a file whose name leads out of the store, or is too long. Raises ModelRefError."""
+    """Refuse a file whose name leads out of the store, on any system, or is too long.
+
+    Raises ModelRefError.
+    """
     try:
+        check_file_name(file.name)
         # what a file is called until it is whole has to fit too
         names.check_file_name(names.storable(file.name) + FACTS_ENDING)
-    except ModelRefError as exc:
+    except (ModelRefError, ManifestError) as exc:
         raise ModelRefError(
             f"`{listing.repo}` cannot be stored: {exc.message}",
             hint="choose another file of it, or fetch the file yourself and import it",

@@ -64,6 +64,21 @@ REFUSALS = {
     "up": Refusal({"../m-Q4_0.gguf": gguf()}, "org/x", ModelNotFoundError, "org/x"),
     "up-later": Refusal({"a/../../m-Q4_0.gguf": gguf()}, "org/x", GenieXError, ""),
     "absolute": Refusal({"/etc/m-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "cannot be stored"),
+    "drive": Refusal({"C:/m-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "not allowed"),
+    "drive, from where it is": Refusal(
+        {"C:m-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "not allowed"
+    ),
+    "share": Refusal(
+        {"\\\\host\\share\\m-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "not allowed"
+    ),
+    "NUL byte": Refusal({"m\0-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "not allowed"),
+    "device": Refusal({"Q4_0/con.gguf": gguf()}, "org/x", ModelRefError, "a device on Windows"),
+    "device of old": Refusal(
+        {"com\u00b9/m-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "a device on Windows"
+    ),
+    "the store's own": Refusal(
+        {"geniex.json/m-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "not allowed"
+    ),
     "long": Refusal({"m" * 300 + "-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "cannot be stored"),
     "long, as a part": Refusal(
         {"m" * 240 + "-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "cannot be stored"
