@@ -21,15 +21,16 @@ def check(grammar: Grammar) -> None:
     for rule in grammar.rules:
         reached: list[int] = []
         for alternative in rule:
+            at_start = True
             for item in alternative:
                 if isinstance(item.symbol, int):
-                    reached.append(item.symbol)
                     if item.most is None and empty[item.symbol]:
                         raise fault(
                             "left recursion: it repeats what may be empty", _REPEATS_NOTHING
                         )
-                if not _is_empty(item, empty):
-                    break
+                    if at_start:
+                        reached.append(item.symbol)
+                at_start = at_start and _is_empty(item, empty)
         before.append(reached)
     for group in circles(before, range(len(before))):
         if len(group) > 1 or group[0] in before[group[0]]:
@@ -131,9 +132,8 @@ def unrolled(grammar: Grammar) -> tuple[list[int], set[int]]:
     recursive: set[int] = set()
     for group in groups:
         if len(group) > 1 or group[0] in arrows[group[0]]:
-            if len(group) <= _MAX_UNROLLED and _at_ends_only(grammar, set(group)):
-                _unroll(grammar, group, entries.intersection(group))
-            else:
+            loop = len(group) <= _MAX_UNROLLED and _at_ends_only(grammar, set(group))
+            if not (loop and _unroll(grammar, group, entries.intersection(group))):
                 recursive.update(group)
     arrows = references(grammar)
     order: list[int] = []
@@ -213,8 +213,11 @@ class _Loop:
                 self.ends[other].append((*begin, *ending))
 
 
-def _unroll(grammar: Grammar, group: list[int], entries: set[int]) -> None:
-    """Give each of the group's entries a body without recursion."""
+def _unroll(grammar: Grammar, group: list[int], entries: set[int]) -> bool:
+    """Give each of the group's entries a body without recursion.
+
+    False where the loop never ends: no repetition says that, and nothing of it is ever finished.
+    """
     bodies: dict[int, Rule] = {}
     for entry in sorted(entries):
         loop = _Loop(grammar, sorted(group))
@@ -223,8 +226,11 @@ def _unroll(grammar: Grammar, group: list[int], entries: set[int]) -> None:
             loop.put(number)
         turns = loop.turns(entry)
         bodies[entry] = [(*turns, *end) for end in loop.ends[entry]]
+    if not all(bodies.values()):
+        return False
     for entry, body in bodies.items():
         grammar.rules[entry] = body
+    return True
 
 
 def _is_empty(item: Item, empty: list[bool]) -> bool:

@@ -140,6 +140,7 @@ def test_any_grammar_means_the_same(
         pytest.param('root ::= x\nx ::= root "a" | "b"', "left recursion", id="by-another-rule"),
         pytest.param('root ::= "a"? root | "b"', "left recursion", id="behind-what-may-be-empty"),
         pytest.param('root ::= ("a"?)*', "left recursion", id="endless-emptiness"),
+        pytest.param('root ::= "a" "b"*+', "left recursion", id="endless-emptiness-further-on"),
         pytest.param('root ::= "a"\0', "a NUL", id="nul"),
         pytest.param("{}", "expecting a name at line 1, column 1", id="json"),
         pytest.param("root = [a]", "expecting `::=`", id="no-rule"),
@@ -206,6 +207,23 @@ def test_matchers_of_one_vocabulary_do_not_know_each_other(grammars: Grammars) -
     one, other = grammars.matcher('root ::= "ab"'), grammars.matcher('root ::= "ab"')
     followed(one, 97, 98)
     assert one.allows(END) and not other.allows(END)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text"),
+    [
+        pytest.param('root ::= "a" root', "aaa", id="a-loop"),
+        pytest.param(
+            'root ::= "x" | "a" y\ny ::= "b" z\nz ::= "c" y', "abcb", id="behind-a-way-out"
+        ),
+        pytest.param('root ::= "(" root ")"', "((", id="nesting"),
+        pytest.param('root ::= "a" root | "b" x\nx ::= "c" x', "aabccc", id="a-loop-into-another"),
+    ],
+)
+def test_what_never_ends_goes_on(grammars: Grammars, grammar: str, text: str) -> None:
+    matcher = followed(grammars.matcher(grammar), *text.encode())
+    assert not matcher.allows(END)
+    assert matcher.allowed(len(PIECES)).any()
 
 
 def test_long_loops_stay_quick(grammars: Grammars) -> None:
