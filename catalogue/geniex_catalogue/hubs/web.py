@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
@@ -21,6 +23,8 @@ from geniex_catalogue.errors import (
 )
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx2
 
 T = TypeVar("T")
@@ -99,7 +103,16 @@ def client(patience: Patience) -> httpx2.Client:
         max_redirects=10,
         timeout=httpx2.Timeout(patience.stall, connect=patience.connect),
         headers={"user-agent": "geniex", "accept-encoding": "identity"},
+        verify=_trust(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")),
     )
+
+
+@lru_cache(maxsize=4)
+def _trust(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
+    """What certificates are trusted by; made once, since reading those of the OS takes a while."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 def host(url: str) -> str:
