@@ -39,7 +39,8 @@ def main() -> int:
     report = Report()
     with tempfile.TemporaryDirectory() as scratch:
         check(report, args.model, args.bundle, Path(scratch))
-    print(report.text())
+    # what a console cannot show is no reason to fail
+    print(report.text().encode("ascii", "backslashreplace").decode())
     if args.json is not None:
         args.json.write_text(report.as_json() + "\n", encoding="utf-8")
     return 0 if report.passed else 1

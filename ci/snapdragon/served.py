@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ci.environment import child_environment
 from ci.snapdragon.report import Facts, FailedError, expect
 from ci.snapdragon.terminal import QUESTION, WORD, Geniex
 
@@ -71,6 +72,7 @@ def serving(geniex: Geniex) -> Iterator[Served]:
     command = geniex.command("serve", geniex.model, "--port", "0")
     process = subprocess.Popen(
         command,
+        env=child_environment(),
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         encoding="utf-8",

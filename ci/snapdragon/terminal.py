@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ci.environment import child_environment
 from ci.snapdragon.report import Facts, FailedError, expect
 
 QUESTION, WORD = "What is the capital of France?", "Paris"
@@ -30,6 +31,7 @@ class Geniex:
         """Run a command to its end."""
         return subprocess.run(
             self.command(*words),
+            env=child_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
