@@ -17,6 +17,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 SERVER = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 SNAPDRAGON = (ROOT / "docs" / "snapdragon.md").read_text(encoding="utf-8")
 HUBS = (ROOT / "docs" / "hubs.md").read_text(encoding="utf-8")
+PULLING = (ROOT / "docs" / "pulling.md").read_text(encoding="utf-8")
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -27,7 +28,13 @@ def blocks(page: str) -> list[tuple[str, str]]:
 BLOCKS = blocks(README)
 SHELL_LINES = [
     line
-    for kind, text in (*BLOCKS, *blocks(SERVER), *blocks(SNAPDRAGON), *blocks(HUBS))
+    for kind, text in (
+        *BLOCKS,
+        *blocks(SERVER),
+        *blocks(SNAPDRAGON),
+        *blocks(HUBS),
+        *blocks(PULLING),
+    )
     if kind == "sh"
     for line in text.replace("\\\n", " ").splitlines()
     if line
@@ -76,7 +83,12 @@ def test_a_script_in_the_readme_is_there(script: str) -> None:
     ("folder", "target"),
     [
         pytest.param(folder, target, id=target)
-        for folder, page in ((ROOT, README), (ROOT / "docs", SERVER), (ROOT / "docs", HUBS))
+        for folder, page in (
+            (ROOT, README),
+            (ROOT / "docs", SERVER),
+            (ROOT / "docs", HUBS),
+            (ROOT / "docs", PULLING),
+        )
         for target in re.findall(r"\]\(([^)#]+)", page)
     ],
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from geniex_catalogue import names
+from geniex_catalogue.encoding import locale_hint
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import (
     AmbiguousModelError,
@@ -219,10 +220,10 @@ def _choose(stored: StoredModel, ref: ModelRef) -> tuple[str, tuple[FileRecord, 
     local = ref.org == names.LOCAL_ORG
     if local or (stored.status == "damaged" and not variants):
         again = "import" if local else "pull"
-        raise StoreError(
-            f"`{ref}` cannot be used: {stored.reason}",
-            hint=f"{again} it again, or remove it with `geniex remove {stored.name}`",
-        )
+        hint = f"{again} it again, or remove it with `geniex remove {stored.name}`"
+        if stored.manifest and not all(r.name.isascii() for r in stored.manifest.files()):
+            hint = locale_hint() or hint
+        raise StoreError(f"`{ref}` cannot be used: {stored.reason}", hint=hint)
     return None
 
 

@@ -244,6 +244,8 @@ def problem(folder: Path, record: FileRecord) -> str | None:
         if record.place is not None:
             return f"`{path}` is gone (it was imported in place)"
         return f"`{record.name}` is missing"
+    except UnicodeEncodeError as exc:
+        return f"`{record.name}` cannot be named in this locale, whose encoding is {exc.encoding}"
     except (OSError, RuntimeError, ValueError) as exc:
         return f"`{record.name}` cannot be read: {exc}"
     if not is_file:

@@ -38,20 +38,41 @@ def _answers(conversation: Conversation, turns: Turns) -> Iterator[Answer]:
         yield conversation.ask(text)
 
 
+def _interrupted(conversation: Conversation, said: int) -> dict[str, Any]:
+    """The answer that was under way, as far as it was heard; `said` messages came before it."""
+    heard = conversation.messages[said:][-1:]
+    return {
+        "answer": heard[0].text if heard else "",
+        "reasoning": None,
+        "finish_reason": "cancelled",
+        "stop_reason": "cancelled",
+        "usage": None,
+        "timings": None,
+        "speculation": None,
+    }
+
+
 def _report(conversation: Conversation, turns: Turns, facts: Mapping[str, Any]) -> None:
     """Write the one object of `--json`: the last turn's answer, all turns, the facts.
 
-    Where a turn fails, those before it are written, and the error is raised on.
+    Where a turn fails, those before it are written, and the error is raised on; of one that is
+    interrupted what has been heard is written too.
     """
     from geniex.cli.profile import as_json
 
     answers: list[dict[str, Any]] = []
     failure: BaseException | None = None
+    said = len(conversation.messages)
     try:
-        answers += (as_json(one, conversation.model) for one in _answers(conversation, turns))
-    except (GenieXError, KeyboardInterrupt) as exc:
+        for one in _answers(conversation, turns):
+            answers.append(as_json(one, conversation.model))
+            said = len(conversation.messages)
+    except GenieXError as exc:
         if not answers:
             raise
+        failure = exc
+    except KeyboardInterrupt as exc:
+        answers.append(_interrupted(conversation, said))
         failure = exc
     prompts = turns.texts or (None,)
     report = {

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from geniex_catalogue import precision
+from geniex_catalogue.encoding import locale_hint
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import ModelPathError, UsageError
 from geniex_catalogue.fileset import FileSet, ModelFile, Variant
@@ -97,7 +98,7 @@ def _keep(
         if not _is_text(source.absolute()):
             raise UsageError(
                 f"`{source}` has a name that is not UTF-8, which cannot be noted",
-                hint="leave out `--in-place`, or rename it",
+                hint=locale_hint() or "leave out `--in-place`, or rename it",
             )
 
     def placed(record: FileRecord) -> FileRecord:

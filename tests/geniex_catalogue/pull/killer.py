@@ -69,7 +69,7 @@ def touches_of(deed: Deed, root: Path, at: int | None = None) -> int:
 
 def state(store: Store) -> list[dict[str, object]]:
     """What a check says of every model, and which files hold the new content."""
-    found = []
+    found: list[dict[str, object]] = []
     for model in store.list():
         report = check(model)
         faults = [fault.reason for fault in report.faults]

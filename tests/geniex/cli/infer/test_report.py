@@ -1,6 +1,7 @@
 """`geniex infer --json`: one object for all turns."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -41,6 +42,18 @@ class TestJson:
         assert first.json["error"] is None
         scripted(Recorder(Script(error=GenerationError("bad"))))
         assert cli("infer", "-p", "one", "--json").out == ""
+
+    @pytest.mark.parametrize(("after", "heard"), [(0, ""), (2, "Hello, ")])
+    def test_what_was_heard_before_ctrl_c_is_not_lost(
+        self, cli: Cli, scripted: Install, data_dir: Path, after: int, heard: str
+    ) -> None:
+        stopped = cast(GenerationError, KeyboardInterrupt())
+        scripted(Recorder(HELLO, Script(HELLO.pieces, error=stopped, error_after=after)))
+        result = cli("infer", "-p", "one", "-p", "two", "-p", "three", "--json")
+        assert result.code == 130
+        assert [turn["answer"] for turn in result.json["turns"]] == ["Hello, wörld!", heard]
+        assert (result.json["answer"], result.json["finish_reason"]) == (heard, "cancelled")
+        assert result.json["error"] == "interrupted" and result.json["usage"] is None
 
     def test_token_files(self, cli: Cli, runtime: Recorder, tmp_path: Path) -> None:
         file = tmp_path / "tokens"

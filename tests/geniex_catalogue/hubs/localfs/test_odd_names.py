@@ -1,12 +1,15 @@
 """Odd names of files: stored as safe ones, or refused."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from geniex_catalogue.errors import UsageError
 from geniex_catalogue.hubs.localfs import Mode, import_path
+from geniex_catalogue.names import parse
 from geniex_catalogue.resolver import ResolvedModel, resolve
 from geniex_catalogue.store import Store
 from tests.geniex_catalogue.hubs.localfs.outcome import REF, untouched
@@ -49,3 +52,38 @@ def test_two_files_that_would_get_one_name(store: Store, tmp_path: Path) -> None
     with pytest.raises(UsageError, match=r"would both be stored as `m_\.gguf`"):
         import_path(REF, folder, store)
     assert untouched(store)
+
+
+ASCII = """
+import sys
+from pathlib import Path
+from geniex_catalogue.errors import GenieXError
+from geniex_catalogue.names import parse
+from geniex_catalogue.names import parse
+from geniex_catalogue.resolver import resolve
+from geniex_catalogue.store import Store
+try:
+    resolve("local/m", Store(Path(sys.argv[1])))
+except GenieXError as exc:
+    print(exc.hint)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has Unicode names")
+def test_a_locale_that_cannot_name_a_file_is_what_the_hint_is_about(
+    store: Store, tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "src", {"m\xf6del-Q8_0.gguf": small()})
+    import_path(parse("local/m"), folder / "m\xf6del-Q8_0.gguf", store)
+    root = Path(__file__).parents[4]
+    path = os.pathsep.join(str(root / part) for part in ("catalogue", "runtimes", "."))
+    ascii_locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    ended = subprocess.run(
+        [sys.executable, "-c", ASCII, str(store.root)],
+        env={**os.environ, "PYTHONPATH": path, **ascii_locale},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "LC_ALL=C.UTF-8" in ended.stdout, ended.stderr
