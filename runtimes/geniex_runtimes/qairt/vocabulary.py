@@ -10,6 +10,7 @@ from geniex_runtimes.contract import PromptPiece
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPACE = "\u2581"
+_BREAK = "\n"  # no token goes across it
 
 
 class Vocabulary:
@@ -43,6 +44,8 @@ class Vocabulary:
         self._spaces = self._decodes(f"a{_SPACE}a", "a a")
         self._falls_back = self._decodes("<0x41>", "A")
         self._known: dict[int, bytes] = {}
+        # as the tokenizers of Llama 2 and Phi 3 do
+        self._prefixes = b"".join(map(self.piece, self._ids("a"))).startswith(b" ")
 
     def _decodes(self, token: str, text: str) -> bool:
         decoder = self._tokenizer.decoder
@@ -59,13 +62,25 @@ class Vocabulary:
             cut = literal and self._marker_starts is not None
             parts = self._marker_starts.split(text) if cut and self._marker_starts else [text]
             for part in parts:
-                clean = part.encode("utf-8", "replace").decode("utf-8")
-                tokens += self._tokenizer.encode(clean, add_special_tokens=False).ids
+                goes_on = bool(tokens) and tokens[-1] not in self._added
+                tokens += self._encode(part, goes_on=goes_on)
         if self._bos is not None:
             while tokens and tokens[0] == self._bos:
                 tokens.pop(0)
             tokens.insert(0, self._bos)
         return tokens
+
+    def _encode(self, text: str, *, goes_on: bool) -> list[int]:
+        """The ids of a text; of one that goes on without the space that some put before each."""
+        clean = text.encode("utf-8", "replace").decode("utf-8")
+        if goes_on and self._prefixes:
+            before, whole = self._ids(_BREAK), self._ids(_BREAK + clean)
+            if whole[: len(before)] == before:
+                return whole[len(before) :]
+        return self._ids(clean)
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def detokenize(self, tokens: Sequence[int]) -> str:
         """The text of token ids, special tokens included. Raises UsageError for a bad id."""

@@ -38,13 +38,27 @@ def _byte_fallback() -> Any:
     return tokenizer
 
 
-@pytest.fixture(scope="module", params=[_byte_level, _byte_fallback], ids=["bytes", "fallback"])
-def vocabulary(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    tokenizer = request.param()
+def _prefixed() -> Any:
+    """As `_byte_fallback`, with a space before each text."""
+    tokenizer = _byte_fallback()
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    return tokenizer
+
+
+def _saved(tokenizer: Any, folder: Path) -> Vocabulary:
     tokenizer.add_tokens([AddedToken(text, special=text != "<think>") for text in _SPECIAL])
-    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    path = folder / "tokenizer.json"
     tokenizer.save(str(path))
     return Vocabulary(path, 300, BOS)
+
+
+@pytest.fixture(scope="module", params=[_byte_level, _byte_fallback], ids=["bytes", "fallback"])
+def vocabulary(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Vocabulary:
+    return _saved(request.param(), tmp_path_factory.mktemp("tokenizer"))
 
 
 @given(text=st.text(max_size=30))
@@ -70,6 +84,18 @@ def test_pieces_of_one_kind_are_one_text(vocabulary: Vocabulary) -> None:
     assert tokens[:2] == [BOS, END]
     assert vocabulary.tokenize([PromptPiece("<s><s>a")]) == [BOS, tokens[-1]]
     assert vocabulary.tokenize([]) == [BOS]
+
+
+def test_a_space_before_each_text_is_one_before_the_first(tmp_path: Path) -> None:
+    """A text is cut where markers have to be text; the tokenizer is not to notice."""
+    vocabulary = _saved(_prefixed(), tmp_path)
+    text = "a <|end|> b<think>c"
+    cut = [PromptPiece("no "), PromptPiece(text, literal=True), PromptPiece("d\n")]
+    tokens = vocabulary.tokenize(cut)
+    assert vocabulary.detokenize(tokens) == f"<s> no {text}d\n"
+    # behind a special token a text begins anew, as the tokenizer has it
+    turn = [PromptPiece("<|end|>"), PromptPiece("a", literal=True)]
+    assert vocabulary.detokenize(vocabulary.tokenize(turn)) == "<s><|end|> a"
 
 
 def test_bytes_of_tokens(vocabulary: Vocabulary) -> None:
