@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from geniex_catalogue.errors import GenieXError
+from geniex_catalogue.errors import GenieXError, StoreBusyError
+from geniex_catalogue.model_lock import Holder
 from geniex_catalogue.names import parse
 from geniex_catalogue.pull import execute, plan_pull, pull
+from geniex_catalogue.resolver import ResolvedModel, resolve
 from geniex_catalogue.store import Store
 from tests.geniex_catalogue.pull.models import gguf
 from tests.hubserver import Fault, HubServer
@@ -122,3 +124,25 @@ def test_two_processes_pull_once(hub: HubServer, store: Store) -> None:
     assert answers == [("('Q8_0',)\n", "")] * 2
     assert store.verify(parse("org/large")) == ()
     assert hub.served < len(data) * 1.2
+
+
+def test_beside_a_pull_others_read_and_a_removal_waits(hub: HubServer, store: Store) -> None:
+    data = gguf(2_000_000)
+    hub.add("org/large", {"large-Q8_0.gguf": data, "large-Q4_0.gguf": gguf(9)})
+    first = pull(parse("org/large:Q4_0"), store)
+    hub.pace = 8_000_000
+    told: list[Holder | None] = []
+    with child(store, "org/large:Q8_0") as process:
+        wait_for(store, 500_000)
+        (model,) = store.list()
+        assert (model.status, model.precisions, model.partial) == ("ready", ("Q4_0",), ("Q8_0",))
+        assert isinstance(resolve("org/large", store), ResolvedModel)
+        with pytest.raises(StoreBusyError, match=f"process {process.pid} "):
+            store.discard_partial(first.ref, timeout=0)
+        assert store.remove(parse("org/large:Q4_0"), on_wait=told.append) > 0
+        assert process.communicate(timeout=60) == ("('Q4_0', 'Q8_0')\n", "")
+    (holder,) = told
+    assert holder is not None and holder.pid == process.pid
+    (model,) = store.list()
+    assert (model.status, model.precisions, model.partial) == ("ready", ("Q8_0",), ())
+    assert store.verify(first.ref) == ()
