@@ -89,7 +89,6 @@ def test_only_what_is_needed_is_read(bucket: Bucket, store: Store) -> None:
     assert plan.present is None
     before = bucket.hub.served
     execute(plan, store)
-    # the server counts after it has sent
     assert bucket.hub.served - before <= plan.total
 
 
