@@ -26,6 +26,7 @@ _LOOK = 0.2  # seconds between looks for a load that is given up, or a cancel th
 _LOAD_SECONDS = 60.0
 _LOAD_SPEED = 20_000_000  # bytes per second, of a slow disk
 _CANCEL_SECONDS = 60.0  # a long prompt's end, on a slow device
+_CLOSE_SECONDS = 10.0  # the same where nobody needs the worker any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +185,21 @@ class Foreman:
         try:
             report = worker.receive(_LOOK)
         except TimeoutError:
-            if task and task.cancelled and time.monotonic() - task.cancelled > _CANCEL_SECONDS:
-                worker.kill()
-                task.give_up()
-                self._worker = None
+            if task is not None and task.cancelled:
+                self._lose_patience(worker, task)
             return None
         if report is None:
             raise self._crashed(worker)
         return report
+
+    def _lose_patience(self, worker: WorkerProcess, task: Task) -> None:
+        """End a worker that has not heard for too long that its answer is not wanted."""
+        patience = _CLOSE_SECONDS if self._closed else _CANCEL_SECONDS
+        if time.monotonic() - task.cancelled > patience:
+            log.warning("worker %d hears nothing and is killed", worker.pid)
+            self._worker = None
+            worker.kill()
+            task.give_up()
 
     def _ask(self, order: protocol.Order) -> None:
         worker = self._employ()
