@@ -241,6 +241,11 @@ def explain(status: int, headers: Mapping[str, str], place: str, what: str) -> E
             if status == 401
             else None,
         )
+    if status == 407:
+        return HubError(
+            "the proxy asks for a name and a password",
+            hint="set HTTPS_PROXY (or HTTP_PROXY) to `http://NAME:PASSWORD@HOST:PORT`",
+        )
     reason = f"`{place}` answered {status}" + (f": {said}" if said else "")
     if status >= 500 or status == 408:
         return BrokenError(reason, HubError(reason, hint="try again later"), _asked_pause(headers))
