@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from geniex_catalogue.errors import GGUFError, ManifestError, ModelRefError
-from geniex_catalogue.gguf import read_header
 from geniex_catalogue.manifest import (
     HOLDER,
     INFLIGHT,
@@ -102,6 +101,9 @@ class StoredModel:
 
 def _header_says(path: Path, what: Literal["heads", "draft"]) -> bool:
     """Whether a file is a GGUF with heads for drafts, or a draft."""
+    # imported here: only a pull of drafts needs it
+    from geniex_catalogue.gguf import read_header
+
     try:
         header = read_header(path)
     except GGUFError:

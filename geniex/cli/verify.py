@@ -77,14 +77,15 @@ def _check(store: "Store", ref: "ModelRef", output: Output) -> "Report":
     model = store.find(ref)
     if model is None:
         raise ModelNotFoundError(str(ref), hint="it was removed meanwhile")
+    sizes = (
+        {record.name: record.size for record in model.manifest.files()} if model.manifest else {}
+    )
     with shown(model.size, output) as progress:
-        seen: set[str] = set()
 
         def read(file: str, count: int) -> None:
             if progress is not None:
-                if file not in seen:
-                    seen.add(file)
-                    progress.start(file, None, 0)
+                if file in sizes:
+                    progress.start(file, sizes.pop(file) or None, 0)
                 progress.advance(file, count)
 
         return check(model, read)

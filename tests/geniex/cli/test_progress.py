@@ -1,6 +1,11 @@
 """How a download shows where nobody looks: few lines, honest numbers."""
 
-from geniex.cli.progress import LineProgress
+import io
+
+from rich.console import Console
+from rich.progress import Progress
+
+from geniex.cli.progress import BarProgress, LineProgress
 
 MIB = 1 << 20
 
@@ -58,3 +63,39 @@ def test_a_file_that_begins_again_is_counted_once() -> None:
     assert lines[-1] == "f: connection reset; going on in 2 s"
     progress.advance("f", 70)
     assert "80 B of 100 B, 80%" in lines[-1]
+
+
+class TestBars:
+    """The bars of a terminal, on one that is a text."""
+
+    def bars(self, total: int | None) -> tuple[Progress, BarProgress]:
+        made = Progress(console=Console(file=io.StringIO()), auto_refresh=False)
+        return made, BarProgress(made, total)
+
+    def test_one_file_has_one_bar(self) -> None:
+        bars, progress = self.bars(100)
+        progress.start("a[b]", 100, 10)
+        progress.advance("a[b]", 20)
+        [task] = bars.tasks
+        assert (task.description, task.completed, task.total) == (r"a\[b]", 30, 100)
+
+    def test_several_have_a_sum(self) -> None:
+        bars, progress = self.bars(300)
+        progress.start("a", 100, 50)
+        progress.advance("a", 10)
+        progress.start("b", 200, 100)
+        progress.advance("b", 20)
+        total = bars.tasks[-1]
+        assert (total.description, total.completed, total.total) == ("total", 180, 300)
+        progress.start("b", 200, 0)  # begins again
+        assert total.completed == 60
+        progress.advance("b", 200)
+        progress.finish("b")
+        assert (total.completed, bars.tasks[1].completed) == (260, 200)
+
+    def test_what_was_here_is_no_speed(self) -> None:
+        bars, progress = self.bars(1000)
+        for name in "ab":
+            progress.start(name, 500, 490)
+        for task in bars.tasks:
+            assert not task.speed
