@@ -47,10 +47,14 @@ class CacheFacts:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One graph of each shard: up to `width` tokens a step, `context` with those kept before."""
+    """One graph of each shard: up to `width` tokens a step, `context` with those kept before.
+
+    `rows` of logits come out: one for each token, or one for the last place alone.
+    """
 
     width: int
     context: int
+    rows: int
     graphs: tuple[GraphFacts, ...]
 
     @property
@@ -83,7 +87,11 @@ class Layout:
 
         `past` tokens are kept, `waiting` are to be evaluated.
         """
-        fitting = [variant for variant in self.variants if past <= variant.room]
+        fitting = [
+            variant
+            for variant in self.variants
+            if past <= variant.room and (variant.rows == variant.width or waiting >= variant.width)
+        ]
         if not fitting:
             return None
         enough = [variant.width for variant in fitting if variant.width >= waiting]
@@ -98,9 +106,12 @@ def layout_of(shards: Sequence[Sequence[GraphFacts]]) -> Layout:
     for width, context in sizes:
         chosen = [_graph_for(graphs, width, context) for graphs in shards]
         if None not in chosen:
-            variants.append(Variant(width, context, tuple(filter(None, chosen))))
+            graphs = tuple(filter(None, chosen))
+            variants.append(Variant(width, context, _rows(graphs[-1], width), graphs))
     if not variants:
         raise LayoutError("no graphs of the bundle's parts fit together")
+    if all(variant.rows != variant.width for variant in variants):
+        raise LayoutError("no graphs of the bundle give logits for each token")
     for variant in variants:
         _check_inputs(variant)
     last = _tensor(variants[0].graphs[-1].outputs, LOGITS)
@@ -141,6 +152,16 @@ def _width(graph: GraphFacts) -> int | None:
     return None
 
 
+def _rows(graph: GraphFacts, width: int) -> int:
+    shape = _tensor(graph.outputs, LOGITS).shape
+    rows = math.prod(shape[:-1])
+    if rows not in (1, width):
+        raise LayoutError(
+            f"the graph `{graph.name}` gives {rows} rows of logits for {width} tokens"
+        )
+    return rows
+
+
 def _check_inputs(variant: Variant) -> None:
     """Raise LayoutError where an input is not known, or is not what the part before it gives."""
     given: dict[str, TensorFacts] = {}
@@ -156,9 +177,6 @@ def _check_inputs(variant: Variant) -> None:
             elif name not in STEP_INPUTS and not _is_cache(name, outputs):
                 raise LayoutError(f"the graph `{graph.name}` takes `{name}`, which is not known")
         given |= {one.name: one for one in graph.outputs}
-    logits = given.get(LOGITS)
-    if logits is None or len(logits.shape) < 2 or logits.shape[-2] != variant.width:
-        raise LayoutError(f"the graph `{variant.graphs[-1].name}` does not give logits per token")
 
 
 def _is_cache(name: str, outputs: set[str]) -> bool:

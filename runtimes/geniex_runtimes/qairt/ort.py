@@ -203,7 +203,7 @@ class OrtEngine:
         if self._intact == past:
             self._intact += count
         self._position += len(tokens)
-        row = values[LOGITS].reshape(variant.width, -1)[len(tokens) - 1]
+        row = values[LOGITS].reshape(variant.rows, -1)[min(len(tokens), variant.rows) - 1]
         return self._layout.logits.decode(row)
 
     def _input(self, tensor: TensorFacts, tokens: Sequence[int], variant: Variant) -> Array:

@@ -73,6 +73,12 @@ def test_the_best_variant_for_a_step(
     assert chosen(layout_of([[graph(*size) for size in sizes]]), past, waiting) == expected
 
 
+def test_graphs_with_logits_of_the_last_place_alone_take_full_steps() -> None:
+    layout = layout_of([[changed(PROMPT, "logits", shape=(1, 1, VOCABULARY)), TOKEN]])
+    assert chosen(layout, 0, 20) == chosen(layout, 0, 16) == (16, 64)
+    assert chosen(layout, 0, 15) == (1, 64)
+
+
 @pytest.mark.parametrize(
     ("shards", "reason"),
     [
@@ -90,10 +96,15 @@ def test_the_best_variant_for_a_step(
         ),
         pytest.param([[without(TOKEN, "past_key_0_out")]], "`past_key_0_in`", id="no-new-keys"),
         pytest.param([[without(TOKEN, "past_key_0_in")]], "no `past_key_0_in`", id="no-old-keys"),
-        pytest.param([[without(TOKEN, "logits")]], "does not give logits", id="no-logits"),
+        pytest.param([[without(TOKEN, "logits")]], "no `logits`", id="no-logits"),
         pytest.param(
-            [[changed(PROMPT, "logits", shape=(1, 1, VOCABULARY))]],
-            "does not give logits per token",
+            [[changed(PROMPT, "logits", shape=(1, 2, VOCABULARY))]],
+            "2 rows of logits for 16 tokens",
+            id="logits-of-some",
+        ),
+        pytest.param(
+            [[changed(PROMPT, "logits", shape=(1, VOCABULARY))]],
+            "logits for each token",
             id="logits-of-the-last-alone",
         ),
         pytest.param(
