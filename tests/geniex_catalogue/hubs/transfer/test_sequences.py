@@ -111,7 +111,7 @@ def forks() -> Iterator[Forks]:
 
 
 @settings(
-    max_examples=int(os.environ.get("GENIEX_TEST_SEQUENCES", "8")),
+    max_examples=int(os.environ.get("GENIEX_TEST_SEQUENCES", "6")),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
