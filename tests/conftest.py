@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 import geniex_catalogue
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 BUILTIN = Path(geniex_catalogue.__file__).parent / "builtin"
 OWN_VARIABLES = ("GENIEX_", "HF_", "HUGGING_FACE_")
 TEST_MODELS = "GENIEX_TEST_MODELS"
+
+# a busy machine makes no example wrong
+hypothesis.settings.register_profile("geniex", deadline=None)
+hypothesis.settings.load_profile("geniex")
 
 
 def pytest_collection_finish() -> None:
