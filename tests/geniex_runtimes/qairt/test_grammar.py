@@ -79,6 +79,7 @@ TEXTS = [
         'root ::= "a" (root | x)?\nx ::= "b" root?', ["a", "abaab"], ["b", "abb"], id="tails"
     ),
     pytest.param('root ::= "a" root?', ["a", "aaaa"], [""], id="optional-loop"),
+    pytest.param('root ::= "a" root? | "b"', ["a", "aab", "b"], ["ba"], id="two-ends"),
     pytest.param('root ::= "(" root ")" | "x"', ["x", "((x))"], ["((x)", "()"], id="nesting"),
     pytest.param(
         'root ::= e\ne ::= t ("+" t)*\nt ::= [0-9]+ | "(" e ")"',

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.contract import SamplingOptions
-from geniex_runtimes.qairt.sampler import REPETITION_WINDOW, Floats, Sampler, logprob
+from geniex_runtimes.qairt.sampler import Floats, Sampler, logprob
 
 ROW = (2.0, 1.0, 1.0, -0.5, 0.25, -3.0, 1.75, 0.0)
 DRAWS = 1200
@@ -30,7 +30,7 @@ def written_out(
     logits = list(row)
     for token, value in options.logit_bias:
         logits[token] += value
-    for token in set(before[-REPETITION_WINDOW:]):
+    for token in set(before[-64:]):
         repetition = options.repetition_penalty or 1.0
         logits[token] *= repetition if logits[token] <= 0 else 1 / repetition
     for token, count in Counter(before).items():
@@ -139,7 +139,9 @@ def test_the_prompt_counts_for_repetition_and_for_nothing_else() -> None:
     row = floats([3.0, 2.0])
     repetition = SamplingOptions(temperature=0, repetition_penalty=2.0)
     assert Sampler(repetition, (0,)).sample(row) == 1
-    assert Sampler(repetition, (0, *[5] * REPETITION_WINDOW)).sample(row) == 0
+    assert Sampler(repetition, (0, *[5] * 63)).sample(row) == 1
+    assert Sampler(repetition, (0, *[5] * 64)).sample(row) == 0
+    assert Sampler(repetition, (0,)).sample(floats([-1.0, -1.5])) == 1, "farther below 0"
     presence = SamplingOptions(temperature=0, presence_penalty=2.0, frequency_penalty=2.0)
     assert Sampler(presence, (0,)).sample(row) == 0
 
