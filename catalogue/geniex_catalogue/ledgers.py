@@ -30,7 +30,7 @@ def salvage(folder: Path, name: str, part: Path) -> None:
     from geniex_catalogue.hubs.part import facts_path
 
     ledger, stored = _place(folder, name), folder.joinpath(*name.split("/"))
-    if part.exists() or not ledger.is_file() or not stored.is_file() or stored.is_symlink():
+    if part.exists() or not can_salvage(folder, name):
         return
     part.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(ledger, facts_path(part))
@@ -38,6 +38,12 @@ def salvage(folder: Path, name: str, part: Path) -> None:
         shutil.copyfile(stored, part)
     else:
         stored.replace(part)
+
+
+def can_salvage(folder: Path, name: str) -> bool:
+    """Whether a stored file can become the part of its own repair."""
+    stored = folder.joinpath(*name.split("/"))
+    return _place(folder, name).is_file() and stored.is_file() and not stored.is_symlink()
 
 
 def drop(folder: Path, name: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from geniex_catalogue import names, precision
+from geniex_catalogue import ledgers, names, precision
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import (
     DiskSpaceError,
@@ -116,7 +116,10 @@ class PullPlan:
     def _room_for(self, job: Fetch) -> int:
         place = self.reused.get(job.name)
         if place is None:
-            return self.missing(job)
+            missing = self.missing(job)
+            kept = job.name in self.again and ledgers.can_salvage(self.target, job.name)
+            # its own damaged file becomes the part
+            return max(0, missing - _own_size(self.target / job.name)) if kept else missing
         return 0 if hfcache.can_link(place, self.target) else job.size or 0
 
 
@@ -188,6 +191,15 @@ def arrived(job: Fetch) -> int:
     """Bytes of a file that are here already, from an earlier try."""
     length = bytes_here(job.part)
     return length if job.size is None else min(length, job.size)
+
+
+def _own_size(path: Path) -> int:
+    """Bytes of a file that nobody else has a link to."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0
+    return found.st_size if found.st_nlink == 1 else 0
 
 
 def free_at(folder: Path) -> int:

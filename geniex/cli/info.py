@@ -42,14 +42,21 @@ def info(ctx: typer.Context, model: ModelArgument, as_json: Json = False) -> Non
 
 def _remote(ref: "ModelRef", settings: "Settings", output: Output) -> dict[str, Any]:
     """The facts of a model that is not here."""
+    from geniex.chipset import machine_of
     from geniex.cli.fetching import picker
+    from geniex_catalogue.pull_plan import PullWish
     from geniex_catalogue.remote_model import look_up
+    from geniex_catalogue.store import Store
 
     with output.status(f"looking for {ref}...") as status:
         pick = picker(settings, output, status, ask=False)
-        remote = look_up(ref, offline=settings.offline, pick=pick)
+        wish = PullWish(offline=settings.offline, machine=machine_of(settings), pick=pick)
+        remote = look_up(ref, Store(settings.data_dir), wish)
+    for note in remote.notes:
+        output.note(one_line(note))
     facts = _facts(remote.chosen, list(remote.files))
-    memory = _memory(remote.chosen, settings)
+    # what a bundle needs stands in its files
+    memory = _memory(remote.chosen, settings) if remote.chosen.header is not None else {}
     return {
         **facts,
         "here": False,

@@ -10,12 +10,13 @@ from geniex.cli import options as shared
 from geniex.cli.fetching import plan_json, plan_text, planned, run
 from geniex.cli.hub_names import HubName, ref_at
 from geniex.cli.model_json import model_json
-from geniex.cli.output import Output, waiting_for
+from geniex.cli.output import Output, one_line, waiting_for
 from geniex_catalogue.errors import ModelNotFoundError, ModelRefError, UsageError
 from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
     from geniex.config import Settings
+    from geniex_catalogue.hubs.localfs import Mode
     from geniex_catalogue.names import ModelRef
     from geniex_catalogue.pull import PullPlan
     from geniex_catalogue.stored import StoredModel
@@ -114,12 +115,22 @@ def pull(
         ]
         _tell(models, "Download success", output, as_json=as_json)
         return
-    if (hub is not None and not local) or revision or files or with_draft or dry_run:
+    alien = {
+        "--model-hub": hub is not None and not local,
+        "--revision": revision,
+        "--file": files,
+        "--with-draft": with_draft,
+        "--max-workers": max_workers,
+        "--dry-run": dry_run,
+    }
+    if given := [flag for flag, value in alien.items() if value]:
         raise UsageError(
-            "`--local-path` is a source of its own",
-            hint="leave out `--model-hub`, `--revision`, `--file`, `--with-draft` and `--dry-run`",
+            "`--local-path` is a source of its own", hint=f"leave out {', '.join(given)}"
         )
-    stored = _import(ref, local_path, settings, output, link=link, in_place=in_place)
+    if link and in_place:
+        raise UsageError("`--link` and `--in-place` exclude each other", hint="give one of them")
+    mode: Mode = "link" if link else "in_place" if in_place else "copy"
+    stored = _import(ref, local_path, settings, output, mode, progress=not no_progress)
     _tell([stored], "Import success", output, as_json=as_json)
 
 
@@ -140,6 +151,9 @@ def _with_draft(values: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _show_plans(plans: "Sequence[PullPlan]", output: Output, *, as_json: bool) -> None:
+    for plan in plans:
+        for note in plan.delivery.notes if plan.delivery else ():
+            output.note(one_line(note))
     if as_json:
         output.json(_with_draft([plan_json(plan) for plan in plans]))
     else:
@@ -151,18 +165,15 @@ def _import(
     path: Path,
     settings: "Settings",
     output: Output,
+    mode: "Mode",
     *,
-    link: bool,
-    in_place: bool,
+    progress: bool,
 ) -> "StoredModel":
     from geniex.cli.progress import shown
-    from geniex_catalogue.hubs.localfs import Mode, import_path
+    from geniex_catalogue.hubs.localfs import import_path
     from geniex_catalogue.store import Store
 
-    if link and in_place:
-        raise UsageError("`--link` and `--in-place` exclude each other", hint="give one of them")
-    mode: Mode = "link" if link else "in_place" if in_place else "copy"
     store = Store(settings.data_dir)
     on_wait = waiting_for(str(ref), output)
-    with shown(None, output) as progress:
-        return import_path(ref, path.expanduser(), store, mode, progress=progress, on_wait=on_wait)
+    with shown(None, output, wanted=progress) as watcher:
+        return import_path(ref, path.expanduser(), store, mode, progress=watcher, on_wait=on_wait)
