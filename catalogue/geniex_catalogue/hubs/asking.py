@@ -141,7 +141,11 @@ class Asker:
         if changed or (other and part.sha256 is None):
             self._again(span)
             raise broken(self._job.name, "the file has changed on the hub")
-        if first != source.first + span.position or other:
+        if other:
+            # perhaps a proxy's error: asked once more before it is believed
+            reason = f"it has {whole} bytes, the hub states {part.size}"
+            raise BrokenError(reason, wrong(self._job.name, reason))
+        if first != source.first + span.position:
             place = host(str(answer.url))
             raise broken(self._job.name, f"`{place}` sent another range than asked for")
         self._learn(answer, etag)

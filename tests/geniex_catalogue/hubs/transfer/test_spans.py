@@ -175,6 +175,12 @@ def test_a_hash_that_stays_wrong_is_an_error(hub: HubServer, tmp_path: Path) -> 
     assert hub.served == 2 * len(LONG)
 
 
+def test_a_size_that_stays_wrong_is_an_error(repo: HubServer, tmp_path: Path) -> None:
+    plain = job(repo, tmp_path, size=len(DATA) + 9)
+    with pytest.raises(ChecksumError, match="has 3000000 bytes, the hub states 3000009"):
+        fetch([plain], None, QUICK, span=SPAN)
+
+
 def test_an_error_of_one_file_ends_all_and_keeps_what_is_here(
     repo: HubServer, tmp_path: Path
 ) -> None:
