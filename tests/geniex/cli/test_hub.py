@@ -120,6 +120,8 @@ def test_pull(cli: Cli, bucket: Bucket) -> None:
     assert cli("config", "set", "chipset", X_PLUS).code == 0
     plan = cli("pull", "ai-hub-models/Qwen3-4B", "--dry-run", "--json").json
     assert (plan["name"], plan["hub"]) == ("qualcomm/Qwen3-4B:W4A16", "aihub")
+    facts = cli("info", "ai-hub-models/Qwen3-4B", "--json").json
+    assert (facts["here"], facts["format"], facts["precision"]) == (False, "qairt", "W4A16")
     result = cli("pull", "ai-hub-models/Qwen3-4B")
     assert result.code == 0, result.err
     assert "same HTP (v73)" in result.err
