@@ -2,6 +2,7 @@
 
 import lzma
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +52,7 @@ class Archive:
             self._size = path.stat().st_size if size is None else size
             self._check_list(source)
             self._zip = zipfile.ZipFile(path if source is None else source)
-        except (OSError, zipfile.BadZipFile, ValueError) as exc:
+        except (*_DAMAGE, struct.error, OverflowError) as exc:
             raise ModelFileError(
                 f"`{path}` is not a usable zip archive: {exc}", hint="download it again"
             ) from exc
@@ -182,7 +183,9 @@ class Archive:
         parts = PurePosixPath(name).parts
         if ".." in parts or "\\" in name or name.startswith("/") or PureWindowsPath(name).drive:
             raise self._refuse(name, "leads out of the archive")
-        if entry.is_dir() or parts[-1].lower() in RESERVED:
+        if not entry.filename:
+            raise self._refuse(name, "has no name")
+        if entry.is_dir() or not parts or parts[-1].lower() in RESERVED:
             return False
         mode = entry.external_attr >> 16
         if mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG):

@@ -92,14 +92,15 @@ def look_into(
         with client(patience) as http:
             file = RangedFile(RemoteFile(http, name, source, abandon, patience))
             with Archive(Path(name), cast(BinaryIO, file), file.size) as archive:
-                return _content(archive, file, source)
+                return look_at(archive, file, source)
 
     return interruptible(work)
 
 
-def _content(
+def look_at(
     archive: Archive, file: RangedFile, source: Source
 ) -> tuple[tuple[Item, ...], BundleFacts]:
+    """The files and facts of an open archive, whose bytes are at `source`; see `look_into`."""
     if not archive.is_bundle:
         raise ModelFileError(
             f"`{archive.path}` is refused: it holds no bundle (metadata.json and .bin files)"
@@ -124,8 +125,9 @@ def _item(archive: Archive, file: RangedFile, source: Source, name: str) -> Item
             f"`{archive.path}` is refused: `{name}` is compressed in a way that is not known here"
         )
     deflated = _METHODS[member.compress_type]
-    file.seek(member.header_offset)
-    head = file.read(_LOCAL.size)
+    # a directory that contradicts itself may point to before the beginning
+    file.seek(max(0, member.header_offset))
+    head = file.read(_LOCAL.size) if member.header_offset >= 0 else b""
     if len(head) < _LOCAL.size or not head.startswith(_SIGNATURE):
         raise ModelFileError(f"`{archive.path}` is damaged: `{name}` is not where it should be")
     fields = _LOCAL.unpack(head)

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from geniex_catalogue.errors import (
     ChecksumError,
@@ -15,7 +17,7 @@ from geniex_catalogue.errors import (
     UsageError,
 )
 from geniex_catalogue.hubs.docker import Access, DockerHub
-from geniex_catalogue.hubs.docker_manifest import choose_entry, label_of
+from geniex_catalogue.hubs.docker_manifest import choose_entry, label_of, read_layers
 from geniex_catalogue.names import parse
 from geniex_catalogue.pull import PullWish, plan_pull, pull
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, resolve
@@ -268,3 +270,29 @@ def test_a_whole_pull_is_small(registry: Registry, store: Store, tmp_path: Path)
     plan = plan_pull(parse(NAME), store)
     assert plan.total == len(MODEL) + len(JINJA)
     assert str(plan.ref) == f"{NAME}:Q4_K_M"
+
+
+KEYS = (
+    *("layers", "digest", "size", "annotations", "platform", "config", "quantization"),
+    *("mediaType", "architecture", "manifests", "org.cncf.model.filepath"),
+)
+JSON = st.recursive(
+    st.none() | st.text(max_size=8) | st.integers() | st.just(f"sha256:{1:064}"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner),
+    max_leaves=10,
+)
+
+
+@given(JSON)
+def test_any_json_is_read_or_refused(value: Any) -> None:
+    ref = parse(NAME)
+    for read in (
+        lambda: read_layers({"layers": value}),
+        lambda: choose_entry({"manifests": value}, "arm64", ref),
+    ):
+        try:
+            read()
+        except HubError:
+            continue
+    label = label_of({"config": value})
+    assert ref.with_precision(label).precision == label
