@@ -80,12 +80,12 @@ def test_a_projector_goes_beside_its_model(family: HubServer, store: Store) -> N
 
 
 def test_files_by_name(hub: HubServer, store: Store) -> None:
-    hub.add("org/repo", {"a:b-Q8_0.gguf": gguf(9), "c-Q8_0.gguf": gguf(10)})
-    first = pull(parse("org/repo"), store, PullWish(files=("a:b-Q8_0.gguf",)))
-    assert first.precisions == ("a_b-Q8_0.gguf",)
-    assert plan_pull(parse("org/repo:a_b-Q8_0.gguf"), store, PullWish(revision="main")).present
-    both = pull(parse("org/repo"), store, PullWish(files=("c-Q8_0.gguf", "a:b-Q8_0.gguf")))
-    assert set(both.precisions) == {"a_b-Q8_0.gguf", "c-Q8_0.gguf"}
+    hub.add("org/repo", {"mo:del-Q8_0.gguf": gguf(9), "c-Q8_0.gguf": gguf(10)})
+    first = pull(parse("org/repo"), store, PullWish(files=("mo:del-Q8_0.gguf",)))
+    assert first.precisions == ("mo_del-Q8_0.gguf",)
+    assert plan_pull(parse("org/repo:mo_del-Q8_0.gguf"), store, PullWish(revision="main")).present
+    both = pull(parse("org/repo"), store, PullWish(files=("c-Q8_0.gguf", "mo:del-Q8_0.gguf")))
+    assert set(both.precisions) == {"mo_del-Q8_0.gguf", "c-Q8_0.gguf"}
     with pytest.raises(ModelNotFoundError):
         pull(parse("org/repo"), store, PullWish(files=("none.gguf",)))
 
