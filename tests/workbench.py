@@ -108,12 +108,16 @@ class FakeClient:
     faults: dict[str, list[BaseException | None]] = field(default_factory=dict)
     fail: set[str] = field(default_factory=set)
     calls: list[str] = field(default_factory=list)
+    verbose: bool = True
 
     def _called(self, name: str) -> None:
         self.calls.append(name)
         fault = self.faults[name].pop(0) if self.faults.get(name) else None
         if fault is not None:
             raise fault
+
+    def set_verbose(self, verbose: bool = True) -> None:
+        self.verbose = verbose
 
     def get_devices(
         self, name: str = "", os: str = "", attributes: str | list[str] | None = None

@@ -1,12 +1,13 @@
 """`geniex hub list` and `geniex hub export`: the models of Qualcomm AI Hub."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from geniex.cli.options import Command, Group, Json, Quiet, settings_of
-from geniex.cli.output import Output, one_line, table
+from geniex.cli.output import Output, has_colour, one_line, table
 from geniex_catalogue.errors import ChipsetError, HubError, TransferError, UsageError
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def export_model(
             source,
             known,
             target,
-            connect(),
+            connect(progress=not quiet and has_colour(sys.stderr)),
             settings.data_dir,
             ExportWish(compile_options, link_options),
             lambda text: output.note(one_line(text)),

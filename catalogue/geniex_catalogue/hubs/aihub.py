@@ -3,12 +3,14 @@
 import re
 from pathlib import Path
 
-from geniex_catalogue.errors import HubError
+from geniex_catalogue.errors import HubAuthError, HubError, HubNotFoundError
+from geniex_catalogue.folder import BundleFacts
 from geniex_catalogue.hubs.aihub_choice import choose_asset, find_host, find_model, labels
+from geniex_catalogue.hubs.aihub_index import Asset, HubModel
 from geniex_catalogue.hubs.aihub_release import Release
-from geniex_catalogue.hubs.contract import Delivery, Machine, Source
+from geniex_catalogue.hubs.contract import Delivery, Item, Machine, Source
 from geniex_catalogue.hubs.remote_archive import look_into
-from geniex_catalogue.hubs.web import Patience
+from geniex_catalogue.hubs.web import Patience, host
 from geniex_catalogue.names import ModelRef
 
 CACHE = "aihub"
@@ -58,7 +60,7 @@ class AIHub:
         asset = chosen.asset
         if not asset.url.startswith(("https://", "http://")):
             raise HubError(f"the AI Hub gives no usable address for `{model.name}`")
-        items, facts = look_into(Source(asset.url), asset.url.rpartition("/")[2], self._patience)
+        items, facts = self._look_into(model, asset)
         notes = (*release.notes, *filter(None, [chosen.note]))
         return Delivery(
             hub=self.name,
@@ -69,6 +71,18 @@ class AIHub:
             model_type="vlm" if facts.model_type == "vlm" else model.type,
             notes=notes,
         )
+
+    def _look_into(self, model: HubModel, asset: Asset) -> tuple[tuple[Item, ...], BundleFacts]:
+        """The files in a bundle's archive."""
+        name = asset.url.partition("?")[0].rpartition("/")[2]
+        try:
+            return look_into(Source(asset.url), name, self._patience)
+        except (HubAuthError, HubNotFoundError) as exc:
+            # a store of files says 403 for what is not there
+            raise HubNotFoundError(
+                f"the bundle of `{model.name}` is not on `{host(asset.url)}`, where its list says",
+                hint="name another release with `--revision`, or try again in an hour",
+            ) from exc
 
 
 def _revision(url: str, release: str) -> str:

@@ -32,6 +32,10 @@ _NO_TOKEN = ("client configuration", "api token", "authentication", "client.ini"
 class Client(Protocol):
     """What is used of `qai_hub.Client`, with its own names and parameters."""
 
+    def set_verbose(self, verbose: bool = True) -> None:
+        """Whether it shows how far an upload or a download is."""
+        ...
+
     def get_devices(self, name: str = "", os: str = "", attributes: Any = None) -> Sequence[Any]:
         """Devices; `attributes` such as `chipset:qualcomm-snapdragon-x-elite`."""
         ...
@@ -73,10 +77,14 @@ class JobState:
 
 
 class Workbench:
-    """Uploads, compiles, links and downloads. Every call raises HubError (HubAuthError ...)."""
+    """Uploads, compiles, links and downloads. Every call raises HubError (HubAuthError ...).
 
-    def __init__(self, client: Client) -> None:
+    With `progress`, the client shows on stderr how far uploads and downloads are.
+    """
+
+    def __init__(self, client: Client, *, progress: bool = False) -> None:
         self._client = client
+        self._progress = progress
 
     def device(self, chipset: str) -> Any:
         """A device with a chipset, to compile for. Raises ChipsetError where there is none."""
@@ -91,7 +99,7 @@ class Workbench:
 
     def upload(self, path: Path, name: str) -> str:
         """Upload a graph; the answer is its id."""
-        with translated():
+        with translated(), self._shown():
             return str(self._client.upload_model(str(path), name=name).model_id)
 
     def compile(self, model: str, device: Any, name: str, options: str) -> str:
@@ -124,7 +132,7 @@ class Workbench:
 
     def download(self, job: str, target: Path) -> None:
         """Bring what a job has made to a file. Raises StoreError where it is not there then."""
-        with translated():
+        with translated(), self._shown():
             model = self._client.get_job(job).get_target_model()
             if model is None:
                 raise HubError(f"the job `{job}` has made nothing")
@@ -135,8 +143,16 @@ class Workbench:
         except OSError as exc:
             raise StoreError(f"`{target}` was not written: {exc.strerror or exc}") from exc
 
+    @contextmanager
+    def _shown(self) -> Iterator[None]:
+        self._client.set_verbose(self._progress)
+        try:
+            yield
+        finally:
+            self._client.set_verbose(False)
 
-def connect() -> Workbench:
+
+def connect(*, progress: bool = False) -> Workbench:
     """The AI Hub, with the user's token. Raises HubError where the client is not installed,
     HubAuthError where there is no token."""
     try:
@@ -150,7 +166,7 @@ def connect() -> Workbench:
         client = qai_hub.Client()
         # asks for the token, which is read late
         client.set_verbose(False)
-    return Workbench(client)
+    return Workbench(client, progress=progress)
 
 
 @contextmanager

@@ -188,7 +188,7 @@ def exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_export(cli: Cli, bucket: Bucket, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = FakeClient([Device("X Elite CRD", [f"chipset:{X_ELITE}"])])
-    monkeypatch.setattr("geniex_catalogue.hubs.workbench.connect", lambda: Workbench(client))
+    monkeypatch.setattr("geniex_catalogue.hubs.workbench.connect", lambda **_: Workbench(client))
     monkeypatch.setattr("geniex_catalogue.hubs.export.POLL", 0.0)
     client.faults["submit_link_job"] = [KeyboardInterrupt()]
     stopped = cli("hub", "export", "tiny", "--chipset", "Snapdragon X Elite CRD")

@@ -105,6 +105,7 @@ def test_a_bundle_comes_out(exporting: Exporting, capsys: pytest.CaptureFixture[
     assert not list((exporting.folder.parent / "data" / "exports").iterdir())
     # what the client prints is no data of ours
     assert capsys.readouterr().out == ""
+    assert not exporting.client.verbose
 
 
 ERRORS = [KeyboardInterrupt(), double.InternalError("a 503")]

@@ -15,6 +15,7 @@ from geniex_catalogue.errors import (
     DiskSpaceError,
     GenieXError,
     HubError,
+    HubNotFoundError,
     ModelFileError,
     PrecisionNotFoundError,
     StoreError,
@@ -29,6 +30,7 @@ from geniex_catalogue.resolver import PullNeeded, ResolvedModel, resolve
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
 from tests.aihub import BUNDLE, METADATA, X2_ELITE, X_ELITE, Bucket, asset, assets, zipped
+from tests.hubserver import Fault
 
 NAME = "ai-hub-models/Qwen3-4B"
 REF = parse(NAME)
@@ -234,6 +236,13 @@ def test_refused_before_the_archive_is_read(
         pulled(store, wish, name)
     assert says in f"{caught.value.message} {caught.value.hint}"
     assert bucket.asked(ZIP) == 0
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_an_archive_that_is_gone(bucket: Bucket, store: Store, status: int) -> None:
+    bucket.hub.faults["cdn"] = [Fault()] * 3 + [Fault(status=status)]
+    with pytest.raises(HubNotFoundError, match="bundle of `Qwen3-4B` is not on"):
+        pulled(store)
 
 
 def test_two_precisions_are_two_bundles(bucket: Bucket, store: Store) -> None:
