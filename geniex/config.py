@@ -19,6 +19,10 @@ A flag wins over a variable, a variable over the file, the file over the default
 
     qairt_engine  GENIEX_QAIRT_ENGINE  genie or ort: what runs a bundle
 
+    best.MODEL                         the model's best settings, of `geniex bench --save-best`
+
+Best settings of a model win over other keys of the file, not over flags and variables.
+
 Only flags and variables: `--data-dir` / GENIEX_DATADIR, `--log` / GENIEX_LOG, `--offline` /
 GENIEX_OFFLINE, and the server's `--api-key` / GENIEX_APIKEY. The hubs have variables of their own:
 docs/hubs.md.
@@ -32,6 +36,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from geniex.best import PREFIX, Best, parse_best
 from geniex_catalogue.errors import StoreError, UsageError
 from geniex_catalogue.offline import is_yes
 from geniex_catalogue.regular import read_regular
@@ -51,7 +56,8 @@ class Settings:
     """What the user set; None means: choose. `nctx` is tokens, `ngl` -1 is all layers.
 
     `keepalive` is seconds, negative for ever; `origins` are web origins, `host` any spelling of an
-    address that `parse_address` takes.
+    address that `parse_address` takes. `best` are the models' best settings, `said` the keys that a
+    flag or a variable set, which win over those.
     """
 
     data_dir: Path
@@ -73,6 +79,8 @@ class Settings:
     require: Required | None = None
     qairt_engine: QairtEngine | None = None
     sliding_window: bool = False
+    best: tuple[Best, ...] = ()
+    said: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +216,30 @@ class ConfigFile:
         A damaged file is set aside first, and the answer is where it is now. Raises UsageError for
         an unknown key or a bad value, StoreError where the folder cannot be written.
         """
+        if name.startswith(PREFIX):
+            raise UsageError(
+                f"`{name}` is not set by hand", hint="`geniex bench MODEL --save-best` sets it"
+            )
         key = key_of(name)
         if not value.isascii() and value != value.encode(errors="ignore").decode():
             raise UsageError(f"`{name}`: the value is not UTF-8", hint="give it as UTF-8 text")
         if value:
             value = str(_parsed(key, value, f"`{name}`"))
+        return self._replace(name, value)
+
+    def set_best(self, best: Best) -> Path | None:
+        """Keep the best settings of a model; otherwise as `set`."""
+        return self._replace(best.key, best.text())
+
+    def unset(self, name: str) -> None:
+        """Take one entry out. Raises UsageError for what is not in the file, StoreError."""
+        entries = self.read()
+        if name not in entries:
+            there = ", ".join(entries) or "none"
+            raise UsageError(f"`{name}` is not set", hint=f"keys that are set: {there}")
+        self._replace(name, "")
+
+    def _replace(self, name: str, value: str) -> Path | None:
         text = self._text()
         aside = None
         try:
@@ -313,13 +340,16 @@ def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setti
     """
     data_dir = find_data_dir(flags.get("data_dir"), environ)
     values: dict[str, Any] = {}
+    said: set[str] = set()
     entries = ConfigFile(data_dir).read()
     for key in KEYS.values():
         for source, texts in ((f"config.json, `{key.name}`", entries), (key.variable, environ)):
             text = texts.get(key.name if texts is entries else key.variable)
             if text:
                 values[key.name] = _parsed(key, text, source)
+                said |= {key.name} if texts is environ else set()
         if flags.get(key.name) is not None:
+            said.add(key.name)
             values[key.name] = _parsed(key, str(flags[key.name]), f"--{key.name.replace('_', '-')}")
     log = flags.get("log")
     if log is None:
@@ -334,8 +364,21 @@ def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setti
         verbose=bool(flags.get("verbose")),
         sliding_window=bool(flags.get("sliding_window")),
         offline=bool(flags.get("offline")) or is_yes(environ.get("GENIEX_OFFLINE", "")),
+        best=_best(entries),
+        said=frozenset(said),
         **values,
     )
+
+
+def _best(entries: Mapping[str, str]) -> tuple[Best, ...]:
+    found = []
+    for name, text in entries.items():
+        if name.startswith(PREFIX):
+            try:
+                found.append(parse_best(name.removeprefix(PREFIX), text))
+            except UsageError as exc:
+                raise UsageError(f"config.json, `{name}`: {exc.message}", hint=exc.hint) from None
+    return tuple(found)
 
 
 def _parsed(key: Key, text: str, source: str) -> str | int:

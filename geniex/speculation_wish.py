@@ -12,11 +12,15 @@ MTP = "draft-mtp"
 
 @dataclass(frozen=True, slots=True)
 class SpeculationWish:
-    """What the user asked for: `options` with the types, or `auto`; `draft` is a name or a path."""
+    """What the user asked for: `options` with the types, or `auto`; `draft` is a name or a path.
+
+    `off` is plain decoding that was asked for, and not just left open.
+    """
 
     options: SpeculativeOptions = field(default_factory=SpeculativeOptions)
     auto: bool = False
     draft: str | None = None
+    off: bool = False
 
     @property
     def wanted(self) -> bool:
@@ -72,7 +76,7 @@ def read_wish(
         require=require_spec,
     )
     _check(options)
-    wish = SpeculationWish(options, auto, draft)
+    wish = SpeculationWish(options, auto, draft, off=not types)
     if draft is not None and wish.wanted and not (auto or _takes_draft(types)):
         raise UsageError(
             f"{', '.join(types)} has no use for a draft model",

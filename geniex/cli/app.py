@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from geniex.cli import (
+    bench,
     clean,
     completion,
     config,
@@ -81,6 +82,7 @@ app.command("verify", cls=Command)(verify.verify)
 app.command("update", cls=Command)(update.update)
 app.command("devices", cls=Command)(devices.devices)
 app.command("doctor", cls=Command)(doctor.doctor)
+app.command("bench", cls=Command)(bench.bench)
 app.add_typer(hub.app, name="hub")
 app.add_typer(config.app, name="config")
 app.command("version", cls=Command)(version.version)

@@ -1,17 +1,34 @@
-"""`geniex config get|set|list`: the settings that last."""
+"""`geniex config get|set|unset|list`: the settings that last."""
 
+import os
 from typing import Annotated
 
 import typer
 
+from geniex.best import PREFIX
 from geniex.cli.options import Command, Group, Json, data_dir_of, is_offline, settings_of
 from geniex.cli.output import Output
-from geniex.config import COMPUTE_UNITS, KEYS, ConfigFile, Settings, key_of, parse_compute
+from geniex.config import (
+    COMPUTE_UNITS,
+    KEYS,
+    ConfigFile,
+    Settings,
+    find_data_dir,
+    key_of,
+    parse_compute,
+)
 
 KEY_HELP = "\n\n\b\nKeys:\n" + "\n".join(f"  {key.name:<14}{key.help}" for key in KEYS.values())
 
 app = typer.Typer(cls=Group, help=f"Show and change the settings that last.{KEY_HELP}")
 KeyName = Annotated[str, typer.Argument(metavar="KEY", autocompletion=lambda: list(KEYS))]
+
+
+def _keys_set() -> list[str]:
+    return list(ConfigFile(find_data_dir(None, os.environ)).read())
+
+
+SetKey = Annotated[str, typer.Argument(metavar="KEY", autocompletion=_keys_set)]
 
 
 @app.command("get", cls=Command)
@@ -20,9 +37,12 @@ def get(ctx: typer.Context, key: KeyName, as_json: Json = False) -> None:
 
     What is not set has no value: geniex chooses by itself. A chipset that is not set is looked for.
     """
-    key_of(key)
+    best = key.startswith(PREFIX)
+    if not best:
+        key_of(key)
     settings = settings_of(ctx)
-    value = getattr(settings, key)
+    value = next((b.text() for b in settings.best if b.key == key), None) if best else None
+    value = getattr(settings, key, value)
     if key == "chipset" and value is None:
         from geniex.chipset import chipset_of
 
@@ -56,6 +76,13 @@ def set_key(
     if aside is not None:
         output.warn(f"the damaged settings are kept as `{aside}`")
     output.data(f"{key} = {file.read().get(key, '')}".rstrip())
+
+
+@app.command("unset", cls=Command)
+def unset(ctx: typer.Context, key: SetKey) -> None:
+    """Take one setting out: geniex chooses again. `best.MODEL` is what a bench has saved."""
+    ConfigFile(data_dir_of(ctx)).unset(key)
+    Output().note(f"`{key}` is not set any more")
 
 
 @app.command("list", cls=Command)

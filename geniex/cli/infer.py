@@ -124,6 +124,7 @@ def infer(
     name = settings.model if model is None else model
     with shared.named_by(model):
         resolved = loading.find_or_pull(name, settings, output, yes=yes or as_json, wish=wish)
+    settings, wish = loading.tune(resolved, settings, wish, output)
     find_draft = loading.DraftFinder(settings, output, yes=yes, ask=not as_json)
     opened = loading.load(resolved, settings, output, wish, find_draft, hush=turns is None)
     of_bundles = {"--qairt-engine": qairt_engine is not None, "--sliding-window": sliding_window}

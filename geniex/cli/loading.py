@@ -9,6 +9,7 @@ from geniex.config import Settings
 from geniex.session import OpenModel, decide_speculation, find_model, load_model, plan_model
 from geniex.speculation import check_before_pull
 from geniex.speculation_wish import NO_WISH, SpeculationWish
+from geniex_catalogue.errors import GenieXError
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use
 
 
@@ -37,6 +38,26 @@ def find_or_pull(
     if isinstance(found, PullNeeded):
         raise RuntimeError(f"`{found.ref}` was pulled and is not there")
     return found
+
+
+def tune(
+    resolved: ResolvedModel, settings: Settings, wish: SpeculationWish, output: Output
+) -> tuple[Settings, SpeculationWish]:
+    """Settings and wish with the model's best settings in them; says so in a line."""
+    if not settings.best:
+        return settings, wish
+    from geniex.tuned import tuned
+
+    def has_draft(name: str) -> bool:
+        try:
+            return isinstance(find_model(name, settings, "draft"), ResolvedModel)
+        except GenieXError:
+            return False
+
+    made = tuned(resolved, settings, wish, has_draft)
+    if made.note:
+        output.note(made.note)
+    return made.settings, made.wish
 
 
 class DraftFinder:

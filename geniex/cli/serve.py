@@ -143,7 +143,7 @@ def serve(
     from geniex.server.options import ServerOptions
     from geniex.server.residents import PoolOptions
 
-    paths = _paths((*named, settings.model))
+    paths = _paths((*named, settings.model, *_drafts(settings)))
     options = ServerOptions(
         api_key=_api_key(api_key),
         origins=tuple(filter(None, parse_origins(settings.origins or "").split(","))),
@@ -184,6 +184,9 @@ def _run(
 
     def listening() -> None:
         output.tell(f"Listening on {address.url}")
+        if settings.best:
+            known = ", ".join(f"{best.model} ({best.text()})" for best in settings.best)
+            output.tell(f"Best settings of `geniex bench` are used: {known}")
         if not address.loopback and options.api_key is None:
             output.warn(
                 f"whoever reaches {address.host} may use the models; `--api-key` asks for a key"
@@ -253,6 +256,11 @@ def _found(named: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
     for name in named:
         find_local_model(name, settings)
     return named
+
+
+def _drafts(settings: Settings) -> tuple[str, ...]:
+    """The drafts of the models' best settings."""
+    return tuple(best.draft_model for best in settings.best if best.draft_model is not None)
 
 
 def _paths(named: tuple[str, ...]) -> frozenset[str]:

@@ -1,0 +1,1 @@
+"""How fast a model runs here: what is measured, measuring it, and what came out."""

@@ -1,0 +1,45 @@
+"""Which way to run a model was the fastest, and whether that is more than noise."""
+
+from dataclasses import dataclass
+
+from geniex.bench.result import BenchResult, CaseResult
+from geniex.bench.spread import ENOUGH, Spread, spread
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The fastest case of a model; `gain` is its decode speed to the first one's, None for that."""
+
+    case: CaseResult
+    gain: Spread | None = None
+
+
+def choose(result: BenchResult, model: str) -> Choice | None:
+    """The case that decodes fastest; the first one where none is faster beyond noise.
+
+    None where the model has no first case that was measured.
+    """
+    cases = [case for case in result.cases if case.model == model and case.rows]
+    first = next((case for case in cases if case.first), None)
+    if first is None:
+        return None
+    best = Choice(first)
+    for case in cases:
+        gain = overall(case, first)
+        if gain is None or gain.count < ENOUGH or gain.low <= 1:
+            continue
+        if best.gain is None or gain.median > best.gain.median:
+            best = Choice(case, gain)
+    return best
+
+
+def overall(case: CaseResult, first: CaseResult) -> Spread | None:
+    """The ratio of decode speeds, over all shapes and rounds."""
+    ratios: list[float] = []
+    for row in case.rows:
+        other = first.row(row.shape)
+        if case is first or other is None:
+            continue
+        mine, base = row.values.get("decode_speed", []), other.values.get("decode_speed", [])
+        ratios += [a / b for a, b in zip(mine, base, strict=False) if a > 0 and b > 0]
+    return spread(ratios)

@@ -1,0 +1,63 @@
+"""From what `geniex bench` was told to the cases to measure: found, planned, and checked."""
+
+from collections.abc import Callable, Sequence
+
+from geniex.bench.plan import PLAIN, Case, Fitted, Sizes, Variant
+from geniex.cli import terminal
+from geniex.cli.loading import DraftFinder, find_or_pull
+from geniex.cli.output import Output, one_line
+from geniex.config import Settings
+from geniex.session import decide_speculation, plan_model
+from geniex_catalogue.errors import UsageError
+from geniex_catalogue.resolver import ResolvedModel
+
+
+class Settler:
+    """Settles cases; what cannot be measured is told by `warn`, never passed over."""
+
+    def __init__(
+        self, settings: Settings, output: Output, warn: Callable[[str], None], *, yes: bool
+    ) -> None:
+        self._settings = settings
+        self._output = output
+        self._warn = warn
+        self._yes = yes
+
+    def cases(self, names: Sequence[str], variants: Sequence[Variant], sizes: Sizes) -> list[Case]:
+        """The cases of all models. Raises the catalogue's errors, NoRuntimeError, UsageError."""
+        models = [
+            find_or_pull(name, self._settings, self._output, yes=self._yes)
+            for name in dict.fromkeys(names)
+        ]
+        made: list[Case] = []
+        for model in models:
+            if model.header is not None and model.header.role == "embedding":
+                raise UsageError(f"`{model.name}` gives vectors: a bench measures answers in text")
+            mine = [self._case(model, variant, sizes) for variant in variants]
+            made += [case for case in mine if case is not None]
+        return made
+
+    def _case(self, model: ResolvedModel, variant: Variant, sizes: Sizes) -> Case | None:
+        settings = variant.settings(self._settings, sizes.needed)
+        with self._output.status("looking at the hardware..."):
+            machine, plan = terminal.in_background(lambda: plan_model(model, settings))
+        fitted = sizes.fit(plan.context_length, plan.slots, model.name)
+        name = f"{model.name} {variant.label}"
+        self._tell_beyond(model, variant, fitted)
+        find = DraftFinder(settings, self._output, yes=self._yes, ask=False)
+        speculation = decide_speculation(variant.drafting.wish, model, plan, settings, find)
+        for text in speculation.warnings:
+            self._warn(one_line(f"{name}: {text}"))
+        if speculation.choice:
+            self._output.note(one_line(f"{name}: {speculation.choice}"))
+        if variant.drafting.label != PLAIN and not speculation.options.types:
+            self._warn(f"`{name}` is left out: it would be plain decoding")
+            return None
+        return Case(model, variant, settings, machine, plan, speculation, fitted)
+
+    def _tell_beyond(self, model: ResolvedModel, variant: Variant, fitted: Fitted) -> None:
+        if fitted.beyond and variant.drafting.label == PLAIN:
+            left = ", ".join(map(str, fitted.beyond))
+            self._warn(
+                f"`{model.name}` does not answer so many at once: `--parallel {left}` is left out"
+            )
