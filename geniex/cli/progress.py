@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from geniex_catalogue.hubs.contract import Progress
 
 STEP = 10  # percent between two lines
+LEAST = 0.5  # seconds before a bar has a speed
 PAUSE = 30.0  # seconds of silence after which a line comes anyway
 
 
@@ -40,7 +41,9 @@ def _bars() -> "Bars":
         """Bytes a second, in the units of the sizes beside it."""
 
         def render(self, task: progress.Task) -> Text:
-            speed = task.finished_speed or task.speed
+            # within an instant there is no speed yet, only a very large number
+            known = (task.elapsed or 0) >= LEAST
+            speed = (task.finished_speed or task.speed) if known else None
             return Text(
                 f"{size_text(round(speed))}/s" if speed else "", style="progress.data.speed"
             )
