@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from geniex_catalogue.errors import GenerationError, UsageError
+from geniex_catalogue.errors import GenerationError, RuntimeNotInstalledError, UsageError
 from geniex_runtimes.qairt.gbnf import fault, read
 from geniex_runtimes.qairt.gbnf_lark import as_lark
 
@@ -35,7 +35,10 @@ class Grammars:
         self._vocabulary: Any = None
 
     def matcher(self, text: str) -> "GrammarMatcher":
-        """A matcher at the beginning of a GBNF grammar. Raises UsageError for a bad one."""
+        """A matcher at the beginning of a GBNF grammar.
+
+        Raises UsageError for a bad one, RuntimeNotInstalledError without `llguidance`.
+        """
         lark = as_lark(read(text))
         native = _on_deep_stack(lambda: self._native(lark))
         if native.is_error():
@@ -43,8 +46,7 @@ class Grammars:
         return GrammarMatcher(native, self._ends, len(self._pieces))
 
     def _native(self, lark: str) -> Any:
-        import llguidance
-
+        llguidance = _package()
         limits = llguidance.LLParserLimits(
             max_items_in_row=_MAX_ROW_ITEMS,
             initial_lexer_fuel=_MAX_FUEL,
@@ -57,8 +59,7 @@ class Grammars:
         return llguidance.LLMatcher(self._prepared(), grammar, log_level=0, limits=limits)
 
     def _prepared(self) -> Any:
-        import llguidance
-
+        llguidance = _package()
         with self._lock:
             if self._vocabulary is None:
                 if not self._ends:
@@ -130,6 +131,17 @@ class GrammarMatcher:
                 f"the grammar cannot be followed any further: "
                 f"{_first_line(self._native.get_error())}"
             )
+
+
+def _package() -> Any:
+    try:
+        import llguidance
+    except (ImportError, OSError) as exc:
+        raise RuntimeNotInstalledError(
+            f"a grammar needs the package `llguidance`, which cannot be used: {exc}",
+            hint="run `pip install 'geniex-local[qairt]'`",
+        ) from exc
+    return llguidance
 
 
 def _on_deep_stack(work: Callable[[], T]) -> T:

@@ -1,5 +1,6 @@
 """Grammars as `llguidance` follows them: the texts are those that llama.cpp lets through."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geniex_catalogue.errors import GenerationError, UsageError
+from geniex_catalogue.errors import GenerationError, RuntimeNotInstalledError, UsageError
 from geniex_runtimes.qairt.grammar import GrammarMatcher, Grammars
 from tests.geniex.judge import Judge
 
@@ -247,6 +248,15 @@ def test_what_grows_without_bounds_ends_with_an_error(
         for byte in b"((((aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":
             matcher.accept(byte)
             matcher.allowed(len(PIECES))
+
+
+def test_without_the_package_a_grammar_is_an_error_with_the_command(
+    grammars: Grammars, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "llguidance", None)
+    with pytest.raises(RuntimeNotInstalledError, match="llguidance") as caught:
+        grammars.matcher('root ::= "a"')
+    assert "pip install" in str(caught.value.hint)
 
 
 def test_a_vocabulary_without_an_end_is_refused() -> None:
