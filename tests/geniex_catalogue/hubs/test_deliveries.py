@@ -81,7 +81,8 @@ def test_a_missing_file_of_a_bundle_comes_again(store: Store, bundle: StoredMode
 def test_a_bundle_is_updated(store: Store, bundle: StoredModel, hub: HubServer) -> None:
     (plan,) = plan_updates(bundle, None, store, WISH)
     assert plan.present is not None
-    newer = BUNDLE | {"tokenizer.json": b"newer" * 100}
+    newer = BUNDLE | {"tokenizer.json": b"newer" * 1300}
+    assert len(newer["tokenizer.json"]) == len(BUNDLE["tokenizer.json"])
     bucket = hub.repos["bucket"].files
     bucket["qai-hub-models/models/qwen3_4b/releases/v0.61.0/q.zip"] = zipped(newer)
     url = f"{hub.cdn}/x/bucket/qai-hub-models/models/qwen3_4b/releases/v0.61.0/q.zip"
