@@ -38,6 +38,8 @@ class Crew:
             threading.Thread(target=self._work, name=name, daemon=True).start()
         if self._count:
             self._ended.wait()
+        else:
+            self._line.http.close()
         if self._error is not None:
             self._all_out.wait(_FAREWELL)
             raise self._error

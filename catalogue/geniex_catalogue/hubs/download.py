@@ -51,12 +51,14 @@ class Download:
             if self._state != "open":
                 return None
             taken = [span for span in self._taken if span.epoch == self._part.epoch]
+            if taken and not self._asker.ranges:
+                return None
             gaps = list(_without(self._part.missing(), taken))
-            if gaps and (self._asker.ranges or not taken):
+            if gaps:
                 span = self._span(*gaps[0])
                 self._taken.append(span)
                 return partial(self._fetch, span)
-            if not gaps and not taken:
+            if not taken:
                 self._state = "busy"
                 return self._finish
             return None

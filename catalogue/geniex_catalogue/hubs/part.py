@@ -58,6 +58,8 @@ class Part:
         self._abandon = abandon or Abandon()
         self._ledger = Ledger(facts_path(path))
         self._reading = threading.Lock()
+        # what the ledger does not have yet
+        self._grown: dict[int, Block] = {}
         self._new_sums: dict[int, str] = {}
         self._writing = 0
         self._closed = False
@@ -124,6 +126,7 @@ class Part:
     def _rewrite(self) -> None:
         version = Version(self.etag, self.sha256, self.size)
         self._ledger.rewrite(Entries(version, list(self.blocks.values()), self.sums))
+        self._grown.clear()
         self._new_sums.clear()
 
     def _belongs(self, entries: Entries) -> bool:
@@ -202,16 +205,15 @@ class Part:
         with self.lock, self._told():
             if self._closed:
                 return
-            grown = [
-                block
-                for block in self.blocks.values()
-                if (more := block.length - block.noted) >= _NOTED or (more and all_of_it)
-            ]
-            self._note(grown)
+            least = 1 if all_of_it else _NOTED
+            self._note([it for it in self._grown.values() if it.length - it.noted >= least])
 
     def _note(self, blocks: list[Block]) -> None:
         is_long = self._ledger.note(blocks, self._new_sums)
         self._new_sums.clear()
+        for block in blocks:
+            if block.noted == block.length:
+                self._grown.pop(block.first, None)
         if is_long:
             self._rewrite()
 
@@ -237,6 +239,7 @@ class Part:
                 raise StaleError
             self.blocks[block.first] = block
             block.length += count
+            self._grown[block.first] = block
             self.fresh += count
             if block.length - block.noted >= _NOTED_AT_ONCE:
                 self._note([block])
