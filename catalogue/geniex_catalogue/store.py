@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from geniex_catalogue import deletion, durable, publishing, removing, staging
 from geniex_catalogue.errors import ModelNotFoundError, ModelRefError, StoreError
@@ -21,6 +21,9 @@ from geniex_catalogue.stored import (
     inspect,
     without,
 )
+
+if TYPE_CHECKING:
+    from geniex_catalogue.verification import Report
 
 StoredModels: TypeAlias = list[StoredModel]
 
@@ -195,20 +198,28 @@ class Store:
             except OSError as exc:
                 raise unwritable(folder, exc) from exc
 
-    def verify(
-        self, ref: ModelRef, progress: Callable[[str, int], None] | None = None
-    ) -> tuple[str, ...]:
-        """Read all files of a model and name what is wrong with them; see `verification.check`.
+    def check(self, ref: ModelRef, progress: Callable[[str, int], None] | None = None) -> "Report":
+        """Read all files of a model; see `verification.check`. Raises ModelNotFoundError.
 
-        Raises ModelNotFoundError.
+        Where another process has changed the model meanwhile, what is there then is read.
         """
         # imported here: only a check needs it, and every command would pay
         from geniex_catalogue.verification import check
 
         model = self.find(ref)
-        if model is None:
-            raise ModelNotFoundError(str(ref))
-        return tuple(fault.reason for fault in check(model, progress).faults)
+        while model is not None:
+            report = check(model, progress)
+            now = self.find(ref) if report.faults else model
+            if now is not None and now.manifest == model.manifest and now.status == model.status:
+                return report
+            model = now
+        raise ModelNotFoundError(str(ref), hint="it is not here, or was removed meanwhile")
+
+    def verify(
+        self, ref: ModelRef, progress: Callable[[str, int], None] | None = None
+    ) -> tuple[str, ...]:
+        """Read all files of a model and name what is wrong with them; as `check`."""
+        return tuple(fault.reason for fault in self.check(ref, progress).faults)
 
     def _existing(self, ref: ModelRef) -> Path | None:
         """The model's folder as it is spelled on disk: the same name, else another spelling."""

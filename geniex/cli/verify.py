@@ -41,12 +41,14 @@ def verify(
     store = Store(settings.data_dir)
     reports, code = [], 0
     for ref in _refs(models, store):
+        report = None
         try:
             report = _check(store, ref, output)
             if report.faults and repair:
                 report = _repaired(report, store, settings, output)
         except GenieXError as exc:
             code = first_of(code, tell(exc))
+        if report is None:
             continue
         reports.append(report)
         if not as_json:
@@ -71,24 +73,22 @@ def _refs(models: list[str] | None, store: "Store") -> "list[ModelRef]":
 
 def _check(store: "Store", ref: "ModelRef", output: Output) -> "Report":
     from geniex.cli.progress import shown
-    from geniex_catalogue.errors import ModelNotFoundError
-    from geniex_catalogue.verification import check
 
     model = store.find(ref)
-    if model is None:
-        raise ModelNotFoundError(str(ref), hint="it was removed meanwhile")
-    sizes = (
-        {record.name: record.size for record in model.manifest.files()} if model.manifest else {}
-    )
-    with shown(model.size, output) as progress:
+    sizes: dict[str, int] = {}
+    if model is not None and model.manifest is not None:
+        sizes = {record.name: record.size for record in model.manifest.files()}
+    with shown(model.size if model is not None else None, output) as progress:
+        begun: set[str] = set()
 
         def read(file: str, count: int) -> None:
             if progress is not None:
-                if file in sizes:
-                    progress.start(file, sizes.pop(file) or None, 0)
+                if file not in begun:
+                    begun.add(file)
+                    progress.start(file, sizes.get(file) or None, 0)
                 progress.advance(file, count)
 
-        return check(model, read)
+        return store.check(ref, read)
 
 
 def _repaired(report: "Report", store: "Store", settings: "Settings", output: Output) -> "Report":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from geniex_catalogue.errors import StoreError
+from geniex_catalogue.errors import ModelNotFoundError, StoreError
 from geniex_catalogue.manifest import FileRecord, Manifest
 from geniex_catalogue.store import Store
 from tests.geniex_catalogue.store.models import REF, tree
@@ -123,3 +123,21 @@ def test_a_move_that_fails_is_ended_by_the_next(
     assert store.find(REF) is not None
     assert contents(store) == {NEW}
     assert store.verify(REF) == ()
+
+
+def test_a_check_beside_an_update_sees_no_damage(store: Store) -> None:
+    bring(store, OLD)
+    left = [NEW]
+
+    def update(name: str, count: int) -> None:
+        if left:
+            bring(store, left.pop())
+
+    report = store.check(REF, update)
+    assert (report.status, contents(store)) == ("ok", {NEW})
+
+    def remove(name: str, count: int) -> None:
+        store.remove(REF)
+
+    with pytest.raises(ModelNotFoundError, match="org/repo"):
+        store.check(REF, remove)
