@@ -1,6 +1,7 @@
 """Resumption: only the rest comes, and never of another version."""
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,24 @@ def test_resume_where_the_hub_states_nothing(repo: HubServer, tmp_path: Path) ->
     repo.served = 0
     assert fetch([plain], Told(), QUICK)[0].path.read_bytes() == DATA
     assert repo.served == len(DATA) - KEPT
+
+
+def test_the_part_of_an_older_geniex_is_gone_on_from(repo: HubServer, tmp_path: Path) -> None:
+    """It grew at its end alone, and nothing was noted but the version."""
+    etag = hashlib.md5(DATA).hexdigest()
+    facts = {"etag": f'"{etag}"', "sha256": SHA256, "size": len(DATA)}
+    (tmp_path / "m.gguf.partial").write_bytes(DATA[:KEPT])
+    (tmp_path / "m.gguf.partial.json").write_text(json.dumps(facts))
+    assert run(repo, tmp_path).path.read_bytes() == DATA
+    assert repo.served == len(DATA) - KEPT
+
+
+def test_the_ledger_of_a_newer_geniex_is_not_guessed_at(repo: HubServer, tmp_path: Path) -> None:
+    part = broken_off(repo, tmp_path)
+    ledger = part.with_name(part.name + ".json")
+    ledger.write_text(ledger.read_text().replace('"format": 2', '"format": 3'))
+    assert run(repo, tmp_path).path.read_bytes() == DATA
+    assert repo.served == len(DATA)
 
 
 def test_a_whole_part_asks_for_nothing(repo: HubServer, tmp_path: Path) -> None:
