@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from geniex_catalogue import names, precision
+from geniex_catalogue import names
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import UsageError
 from geniex_catalogue.fileset import ModelFile, Variant
@@ -65,8 +65,8 @@ class Chosen:
         """The draft that the model's own repository has. Raises UsageError where it has none."""
         if self.header is not None and self.header.has_heads:
             return
-        label = next(iter(self.models), precision.DEFAULT)
-        draft = self._choice.draft(label)
+        model = next(iter(self.models.values()), None)
+        draft = self._choice.draft(model) if model is not None else None
         if draft is None:
             raise UsageError(
                 f"no draft of `{self.ref}` is known",

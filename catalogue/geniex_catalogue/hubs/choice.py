@@ -1,5 +1,6 @@
 """Which files of a repository a name means: names choose, headers confirm."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -15,6 +16,8 @@ from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group
 from geniex_catalogue.hubs.contract import Hub, Listing
 from geniex_catalogue.hubs.part import FACTS_ENDING
 from geniex_catalogue.manifest import check_file_name
+
+_WORD = re.compile(r"[a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,19 @@ class Choice:
                     return _label(fileset, variant), variant
             self._read(variant)
 
-    def draft(self, label: str) -> Variant | None:
-        """The draft in the same repository that goes with a model's precision; None for none.
+    def draft(self, model: Variant) -> Variant | None:
+        """The draft in the same repository that goes with a model; None for none.
 
-        One of the model's own precision goes first, else the best.
+        Its name tells, where there are drafts of several models: the one that has most words in
+        common, of these one of the model's own precision, else the best.
         """
+
+        def distance(draft: Variant) -> tuple[int, bool]:
+            return -len(_words(draft) & _words(model)), draft.label != model.label
+
         while True:
             drafts = [draft for draft in self.fileset.drafts if not draft.missing]
-            drafts.sort(key=lambda draft: draft.label != label)
+            drafts.sort(key=distance)
             if not drafts or not drafts[0].by_name:
                 return drafts[0] if drafts else None
             self._read(drafts[0])
@@ -110,6 +118,12 @@ def check_name(listing: Listing, file: ModelFile) -> None:
             f"`{listing.repo}` cannot be stored: {exc.message}",
             hint="choose another file of it, or fetch the file yourself and import it",
         ) from exc
+
+
+def _words(variant: Variant) -> set[str]:
+    """The words of a file's name, without its precision."""
+    name = variant.name.rpartition("/")[2].lower().removesuffix(".gguf")
+    return set(_WORD.findall(name.replace(variant.label.lower(), " ")))
 
 
 def _unread(fileset: FileSet, error: Exception) -> Variant | None:

@@ -42,6 +42,21 @@ def test_the_draft_of_its_repository(family: HubServer, store: Store) -> None:
     assert not family.seen
 
 
+@pytest.mark.parametrize(
+    ("name", "draft"),
+    [("big-26b-Q4_0", "mtp-big-26b-Q8_0"), ("big-e2b-Q8_0", "mtp-big-e2b-Q4_0")],
+)
+def test_of_several_drafts_the_one_of_its_model(
+    hub: HubServer, store: Store, name: str, draft: str
+) -> None:
+    files = {f"{file}.gguf": gguf(9) for file in ("big-26b-Q4_0", "big-e2b-Q8_0")}
+    files |= {f"{file}.gguf": DRAFT for file in ("mtp-big-26b-Q8_0", "mtp-big-e2b-Q4_0")}
+    hub.add("org/repo", files)
+    wish = PullWish(files=(f"{name}.gguf",), with_draft=True)
+    plan = plan_pull(parse("org/repo"), store, wish)
+    assert [job.name for job in plan.fetches] == [f"{name}.gguf", f"{draft}.gguf"]
+
+
 def test_a_draft_comes_later_alone(family: HubServer, store: Store) -> None:
     pull(parse("org/repo:Q8_0"), store)
     plan = plan_pull(parse("org/repo:Q8_0"), store, PullWish(with_draft=True))
