@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SERVER = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 SNAPDRAGON = (ROOT / "docs" / "snapdragon.md").read_text(encoding="utf-8")
+PERFORMANCE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
 HUBS = (ROOT / "docs" / "hubs.md").read_text(encoding="utf-8")
 PULLING = (ROOT / "docs" / "pulling.md").read_text(encoding="utf-8")
 

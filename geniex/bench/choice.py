@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from geniex.bench.result import BenchResult, CaseResult
-from geniex.bench.spread import ENOUGH, Spread, spread
+from geniex.bench.spread import Spread, beyond_noise, spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +25,22 @@ def choose(result: BenchResult, model: str) -> Choice | None:
         return None
     best = Choice(first)
     for case in cases:
-        gain = overall(case, first)
-        if gain is None or gain.count < ENOUGH or gain.low <= 1:
+        ratios = [] if case is first else _ratios(case, first)
+        gain = spread(ratios)
+        if gain is None or not beyond_noise(ratios):
             continue
         if best.gain is None or gain.median > best.gain.median:
             best = Choice(case, gain)
     return best
 
 
-def overall(case: CaseResult, first: CaseResult) -> Spread | None:
-    """The ratio of decode speeds, over all shapes and rounds."""
+def _ratios(case: CaseResult, first: CaseResult) -> list[float]:
+    """The ratios of decode speeds, of every shape and round."""
     ratios: list[float] = []
     for row in case.rows:
         other = first.row(row.shape)
-        if case is first or other is None:
+        if other is None:
             continue
         mine, base = row.values.get("decode_speed", []), other.values.get("decode_speed", [])
         ratios += [a / b for a, b in zip(mine, base, strict=False) if a > 0 and b > 0]
-    return spread(ratios)
+    return ratios

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from geniex.bench.plan import Shape
 from geniex.bench.result import BenchResult, CaseResult, Speed
 from geniex.bench.spread import Spread, Verdict, ratio, verdict
+from geniex.bench.table import short_names
 from geniex_catalogue.errors import UsageError
 
 COMPARED: tuple[Speed, ...] = ("prefill_speed", "decode_speed", "total_speed", "ttft")
@@ -84,13 +85,14 @@ class Comparison:
         made: list[tuple[str, ...]] = [
             ("model", "settings", "request", "measure", "first", "second", "ratio", "verdict")
         ]
+        names = short_names(one.model for one in self.changes)
         for one in self.changes:
             scale = 1000 if one.speed == "ttft" else 1
             unit = " ms" if one.speed == "ttft" else ""
             spread = f"{one.ratio.median:.2f}x ({one.ratio.low:.2f}-{one.ratio.high:.2f})"
             numbers = (f"{one.first * scale:.4g}", f"{one.second * scale:.4g}", spread)
-            names = (one.model, one.label, _request(one.shape), _SHORT[one.speed] + unit)
-            made.append((*names, *numbers, one.verdict))
+            what = (one.label, _request(one.shape), _SHORT[one.speed] + unit)
+            made.append((names[one.model], *what, *numbers, one.verdict))
         return made
 
 

@@ -17,6 +17,7 @@ from geniex.session import OpenModel, load_model
 
 _LOADS = 3
 _ENDED = "the model ends its answers early: its end tokens were held back"
+_SHORT = "some answers ended early: their speed is of fewer tokens"
 _FRESH = "earlier tokens of a prompt were not kept: `--depth` is part of what is prefilled"
 
 
@@ -177,6 +178,8 @@ class Bench:
         if sample.accepted is not None:
             row.add("accepted", sample.accepted)
         row.answered.append(sample.answered)
+        if sample.answered < shape.parallel * case.fitted.tokens:
+            self._note(f"{case.model.name}: {_SHORT}")
         if sample.cached < shape.depth // 2:
             self._note(f"{case.model.name}: {_FRESH}")
 

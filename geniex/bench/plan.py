@@ -144,8 +144,11 @@ class Variant:
     compute: str | None = None
     threads: int | None = None
 
-    def settings(self, settings: Settings, context: int) -> Settings:
-        """The settings with those of this variant, and a context that is long enough."""
+    def settings(self, settings: Settings, context: int | None) -> Settings:
+        """The settings with those of this variant, and a context that is long enough.
+
+        None leaves the context as it is: that of a bundle is fixed.
+        """
         return replace(
             settings,
             compute=self.compute or settings.compute,

@@ -1,5 +1,6 @@
 """A handful of measured values as one number and how far they lie apart, and ratios of them."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from typing import Literal, TypeAlias
 
 Verdict: TypeAlias = Literal["faster", "slower", "same within noise", "too few repetitions"]
 ENOUGH = 4  # values, below which nothing is said about noise
+_CHANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,17 @@ def paired(values: Sequence[float], base: Sequence[float]) -> Spread | None:
     """
     pairs = zip(values, base, strict=False)  # a bench that was interrupted has one more of one
     return spread([value / other for value, other in pairs if value > 0 and other > 0])
+
+
+def beyond_noise(ratios: Sequence[float]) -> bool:
+    """Whether paired ratios are above 1 so often that chance is no good explanation.
+
+    The sign test: as many or more of them would be above 1 in less than one of 20 such runs.
+    """
+    count = len(ratios)
+    above = sum(value > 1 for value in ratios)
+    tail = sum(math.comb(count, k) for k in range(above, count + 1))
+    return count > 0 and tail / 2**count < _CHANCE
 
 
 def ratio(values: Sequence[float], base: Sequence[float]) -> Spread | None:

@@ -2,7 +2,8 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 from typing import TypeAlias
 
 from geniex.bench.result import SPEEDS, BenchResult, CaseResult, Row, Speed
@@ -15,6 +16,7 @@ _MEBI = 1 << 20
 def speeds(result: BenchResult) -> Rows:
     """A row for each case and shape, the head first: medians, with quartiles in brackets."""
     rows = [(case, row) for case in result.cases for row in case.rows]
+    names = short_names(case.model for case in result.cases)
     deep = any(row.shape.depth for _, row in rows)
     wide = any(row.shape.parallel > 1 for _, row in rows)
     several = any(not case.first for case, _ in rows)
@@ -25,7 +27,7 @@ def speeds(result: BenchResult) -> Rows:
     head += ["total tok/s"] * wide + ["ttft ms"]
     made = [tuple(head)]
     for case, row in rows:
-        cells = [case.model, case.label, str(row.shape.prompt_tokens)]
+        cells = [names[case.model], case.label, str(row.shape.prompt_tokens)]
         cells += [str(row.shape.depth)] * deep + [str(row.shape.parallel)] * wide
         cells += [_cell(row.spread("prefill_speed")), _cell(row.spread("decode_speed"))]
         cells += [_ratio(result.gain(case, row, "decode_speed"))] * several
@@ -39,11 +41,25 @@ def speeds(result: BenchResult) -> Rows:
 def loads(result: BenchResult) -> Rows:
     """A row for each case, the head first: how long it loads, what it takes, where it runs."""
     made: Rows = [("model", "settings", "load s", "memory MiB", "context", "runs on")]
+    names = short_names(case.model for case in result.cases)
     for case in result.cases:
         cells = (_cell(spread(case.load_time)), _cell(spread(case.memory), 1 / _MEBI))
         where = f"{case.runtime}, {case.runs_on}"
-        made.append((case.model, case.label, *cells, str(case.context_length), where))
+        made.append((names[case.model], case.label, *cells, str(case.context_length), where))
     return made
+
+
+def short_names(models: Iterable[str]) -> dict[str, str]:
+    """What to call models in a table: of a long path its last part, where that tells them apart."""
+    whole = tuple(dict.fromkeys(models))
+    paths = map(PurePath, whole)
+    short = [
+        path.name if len(path.parts) > 2 else name for name, path in zip(whole, paths, strict=True)
+    ]
+    return {
+        name: brief if short.count(brief) == 1 else name
+        for name, brief in zip(whole, short, strict=True)
+    }
 
 
 def as_csv(result: BenchResult) -> str:

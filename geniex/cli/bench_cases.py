@@ -38,7 +38,8 @@ class Settler:
         return made
 
     def _case(self, model: ResolvedModel, variant: Variant, sizes: Sizes) -> Case | None:
-        settings = variant.settings(self._settings, sizes.needed)
+        needed = sizes.needed if model.format == "gguf" else None
+        settings = variant.settings(self._settings, needed)
         with self._output.status("looking at the hardware..."):
             machine, plan = terminal.in_background(lambda: plan_model(model, settings))
         fitted = sizes.fit(plan.context_length, plan.slots, model.name)

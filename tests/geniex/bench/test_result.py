@@ -12,7 +12,7 @@ from geniex.bench.choice import choose
 from geniex.bench.plan import Shape
 from geniex.bench.plot import check_plot, draw
 from geniex.bench.result import BenchResult, read_result
-from geniex.bench.table import as_csv, loads, speeds
+from geniex.bench.table import as_csv, loads, short_names, speeds
 from geniex_catalogue.errors import UsageError
 from tests.geniex.bench.results import case, result, row
 
@@ -92,6 +92,18 @@ class TestTables:
         head, only = speeds(result(case("plain", row(decode=[0.0, 0.0]))))
         assert only[head.index("decode tok/s")] == "-"
 
+    @pytest.mark.parametrize(
+        ("models", "expected"),
+        [
+            pytest.param(["org/m:Q4_0"], ["org/m:Q4_0"], id="a name"),
+            pytest.param(["/a/b/m.gguf", "/a/n.gguf"], ["m.gguf", "n.gguf"], id="paths"),
+            pytest.param(["/a/b/m.gguf", "/a/m.gguf"], ["/a/b/m.gguf", "/a/m.gguf"], id="alike"),
+            pytest.param(["./m.gguf"], ["./m.gguf"], id="short"),
+        ],
+    )
+    def test_long_paths_are_cut(self, models: list[str], expected: list[str]) -> None:
+        assert list(short_names(models).values()) == expected
+
     def test_loads(self, found: BenchResult) -> None:
         assert loads(found)[1][2:] == ("0.60 (0.55-0.65)", "3.00", "1024", "llama_cpp, cpu")
 
@@ -135,7 +147,7 @@ class TestChoice:
         "values",
         [
             pytest.param([9.0, 10, 11, 12, 13], id="slower"),
-            pytest.param([9.0, 10, 12, 14, 15], id="noise"),
+            pytest.param([11.0, 12, 13, 14, 13], id="noise"),
             pytest.param([99.0, 99, 99], id="too few rounds"),
             pytest.param([], id="none"),
         ],

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geniex.bench.spread import Spread, paired, ratio, spread, verdict
+from geniex.bench.spread import Spread, beyond_noise, paired, ratio, spread, verdict
 
 POSITIVE = st.lists(st.floats(min_value=0.01, max_value=1e6), min_size=1, max_size=9)
 
@@ -56,6 +56,21 @@ def test_verdict(values: list[float], base: list[float], more: bool, expected: s
     found = ratio(values, base)
     assert found is not None
     assert verdict(found, more_is_faster=more) == expected
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected"),
+    [
+        pytest.param([1.1] * 5, True, id="all of five"),
+        pytest.param([1.1] * 4, False, id="four are too few"),
+        pytest.param([1.1] * 4 + [0.9], False, id="four of five"),
+        pytest.param([1.1] * 7 + [0.9], True, id="seven of eight"),
+        pytest.param([1.0] * 20, False, id="equal"),
+        pytest.param([], False, id="none"),
+    ],
+)
+def test_beyond_noise(ratios: list[float], expected: bool) -> None:
+    assert beyond_noise(ratios) is expected
 
 
 def test_what_was_not_measured_has_no_ratio() -> None:
