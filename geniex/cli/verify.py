@@ -30,9 +30,9 @@ def verify(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Read all files of models and compare them with the hashes that their hub stated.
+    """Check that the files of models are what their hub has.
 
-    Damage ends with exit code 5. What was begun and not ended is named, and is no damage.
+    All of them are read, and compared with the hashes that the hub stated at the pull. Damage ends with exit code 5. What was begun and not ended is named, and is no damage.
     """
     from geniex_catalogue.store import Store
 

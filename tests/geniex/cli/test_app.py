@@ -16,7 +16,7 @@ from tests.terminal import ROOT, environment
 
 COMMANDS = (
     *("pull", "infer", "list", "ls", "info", "remove", "rm", "clean", "devices", "doctor"),
-    *("version", "config"),
+    *("verify", "update", "version", "config"),
 )
 Install = Callable[[FakeRuntime], FakeRuntime]
 HEAVY = ("numpy", "fastapi", "llama_cpp", "onnxruntime", "pydantic", "rich", "jinja2", "httpx2")
