@@ -95,7 +95,7 @@ def run(
         return plan.present
     for note in plan.delivery.notes if plan.delivery else ():
         output.note(one_line(note))
-    output.note(f"downloading {plan.ref} ({_size(plan)}) from {plan.hub}")
+    output.note(_begins(plan))
     on_wait = waiting_for(str(plan.ref), output)
     try:
         with shown(plan.total, output, wanted=progress) as watcher:
@@ -104,6 +104,15 @@ def run(
     except KeyboardInterrupt:
         output.note(f"stopped; what has arrived is kept, `geniex pull {plan.ref}` goes on")
         raise
+
+
+def _begins(plan: "PullPlan") -> str:
+    """What is about to happen, in a line."""
+    left, size = plan.remaining, _size(plan)
+    if left == 0 and plan.fetches:
+        return f"{plan.ref} ({size}) is on this machine, nothing is downloaded"
+    rest = f", {size_text(left)} to come" if left is not None and left != plan.total else ""
+    return f"downloading {plan.ref} ({size}{rest}) from {plan.hub}"
 
 
 def can_ask() -> bool:

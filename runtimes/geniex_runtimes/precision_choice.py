@@ -7,6 +7,8 @@ from geniex_catalogue.sizes import size_text
 from geniex_runtimes.contract import Device, HardwareProfile
 from geniex_runtimes.dispatcher import CPU_IS_FASTER
 
+# what runs the files that precisions are of; bundles are chosen by their chipset
+_RUNTIME = "llama_cpp"
 # what the Hexagon backend of llama.cpp keeps in a layout of its own, the fastest first
 _ON_HTP = ("Q4_0", "Q8_0", "MXFP4", "IQ4_NL")
 
@@ -43,11 +45,12 @@ def _htp(machine: HardwareProfile, compute: str | None) -> Device | None:
         return None
     if compute is None and (machine.chipset or "").lower() in CPU_IS_FASTER:
         return None
-    return next((device for device in machine.devices if device.name.startswith("HTP")), None)
+    found = (device for device in machine.devices if device.name.startswith("HTP"))
+    return next((device for device in found if device.runtime == _RUNTIME), None)
 
 
 def _unit(machine: HardwareProfile, compute: str | None) -> str:
-    has_gpu = any(device.unit == "gpu" for device in machine.devices)
+    has_gpu = any(d.unit == "gpu" and d.runtime == _RUNTIME for d in machine.devices)
     if compute == "gpu" or (compute in (None, "hybrid") and has_gpu):
         return "the GPU"
     return "the CPU" if compute in (None, "cpu", "hybrid") else f"`{compute}`"

@@ -22,6 +22,7 @@ PLAIN = HardwareProfile(
 )
 NPU = replace(PLAIN, devices=(*PLAIN.devices, Device("HTP0", "Hexagon", "npu", "llama_cpp")))
 GPU = replace(PLAIN, devices=(*PLAIN.devices, Device("GPUOpenCL", "Adreno", "gpu", "llama_cpp")))
+BUNDLES = replace(PLAIN, devices=(*PLAIN.devices, Device("HTP simulator", "", "npu", "qairt")))
 WEAK = replace(NPU, chipset="qualcomm-qcs6490")
 
 
@@ -36,6 +37,9 @@ WEAK = replace(NPU, chipset="qualcomm-qcs6490")
         pytest.param("IQ4_NL Q4_K_M", NPU, "npu", "IQ4_NL", "HTP0", id="npu asked for"),
         pytest.param("Q8_0 Q4_K_M", NPU, "HTP0", "Q8_0", "HTP0", id="device asked for"),
         pytest.param("Q8_0 Q4_K_M", NPU, "cpu", "Q4_K_M", "the CPU", id="cpu asked for"),
+        pytest.param(
+            "Q8_0 Q4_K_M", BUNDLES, None, "Q4_K_M", "the CPU", id="npu of another runtime"
+        ),
         pytest.param("Q8_0 Q4_K_M", WEAK, None, "Q4_K_M", "the CPU", id="npu slower than cpu"),
         pytest.param("Q6_K Q5_K_M F16", NPU, None, "Q5_K_M", "HTP0", id="npu, none of its own"),
         pytest.param("F16", PLAIN, None, "F16", "the CPU", id="one"),
