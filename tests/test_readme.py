@@ -35,6 +35,7 @@ SHELL_LINES = [
         *blocks(SNAPDRAGON),
         *blocks(HUBS),
         *blocks(PULLING),
+        *blocks(PERFORMANCE),
     )
     if kind == "sh"
     for line in text.replace("\\\n", " ").splitlines()

@@ -142,7 +142,7 @@ def _notes(
     notes = []
     for which, one in (("first", first), ("second", second)):
         if not one.complete:
-            notes.append(f"the {which} result was interrupted")
+            notes.append(f"the {which} result is incomplete")
     for which, some, rest in (("first", mine, other), ("second", other, mine)):
         notes += [
             f"only in the {which}: {model} {label}, {_request(shape)}"

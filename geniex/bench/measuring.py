@@ -14,6 +14,7 @@ from geniex.bench.footprint import resident
 from geniex.bench.plan import Case, Shape, groups
 from geniex.bench.result import BenchResult, CaseResult, Row
 from geniex.session import OpenModel, load_model
+from geniex_catalogue.errors import GenieXError
 
 _LOADS = 3
 _ENDED = "the model ends its answers early: its end tokens were held back"
@@ -25,6 +26,7 @@ class Bench:
     """Runs cases and fills `result`, which holds what is there also after an interruption.
 
     `run` runs native calls, `tell` is told what is going on, `warn` what the user should know.
+    `errors` are of the cases that could not be loaded or stopped midway; the others go on.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Bench:
         self._run = run
         self._tell = tell
         self._warn = warn
+        self.errors: list[GenieXError] = []
         self._found = {id(case): _blank(case) for case in cases}
         models: set[str] = set()
         for case in cases:
@@ -53,11 +56,18 @@ class Bench:
             )
 
     def measure(self) -> None:
-        """Measure everything. Raises LoadError, GenerationError and their like."""
+        """Measure everything that can be measured."""
         for group in self._groups:
             usable = self._load_alone(group)
-            self._ask(usable)
-        self._result.complete = True
+            try:
+                self._ask(usable)
+            except GenieXError as exc:
+                self._fail(", ".join(case.name for case in usable), exc)
+        self._result.complete = not self.errors
+
+    def _fail(self, name: str, error: GenieXError) -> None:
+        self.errors.append(error)
+        self._result.notes.append(f"{name}: {error.message}")
 
     def _note(self, text: str) -> None:
         if text not in self._result.notes:
@@ -95,7 +105,12 @@ class Bench:
         for turn in range(times):
             for case in list(usable):
                 self._tell(f"loading {case.name} ({turn + 1} of {times})")
-                if not self._load_once(case):
+                try:
+                    as_called = self._load_once(case)
+                except GenieXError as exc:
+                    as_called = False
+                    self._fail(case.name, exc)
+                if not as_called:
                     usable.remove(case)
         return usable
 

@@ -46,7 +46,7 @@ def draw(result: BenchResult, path: Path) -> None:
         axes.grid(axis="x", alpha=0.3)
     figure.axes[0].invert_yaxis()
     if not result.complete:
-        figure.suptitle("incomplete: it was interrupted")
+        figure.suptitle("incomplete")
     try:
         figure.savefig(path, dpi=120)
     except OSError as exc:

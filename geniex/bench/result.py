@@ -82,7 +82,7 @@ class CaseResult:
 
 @dataclass(slots=True)
 class BenchResult:
-    """One bench. `started` is UTC in ISO 8601; what is not `complete` was interrupted."""
+    """One bench. `started` is UTC in ISO 8601; what is not `complete` was interrupted or failed."""
 
     version: str
     started: str

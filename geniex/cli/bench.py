@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from geniex.cli import options as shared
-from geniex.cli.errors import INTERRUPTED
+from geniex.cli.errors import INTERRUPTED, first_of, tell
 from geniex.cli.output import Output
 from geniex.config import parse_compute
 from geniex_catalogue.errors import UsageError
@@ -138,7 +138,7 @@ def bench(
         settler = Settler(settings, output, warn, yes=yes or as_json or csv)
         cases = settler.cases(models or [settings.model], ways, sizes)
     result = _blank(cases, repeat, warmup, notes)
-    interrupted = _measure(cases, result, output)
+    code = _measure(cases, result, output)
     bench_report.show(result, output, as_json=as_json, csv=csv)
     if plot is not None:
         from geniex.bench.plot import draw
@@ -146,8 +146,8 @@ def bench(
         draw(result, plot)
     if save_best:
         bench_report.save_best(result, cases, settings.data_dir, output)
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)
+    if code:
+        raise typer.Exit(code)
 
 
 def read_numbers(text: str | None, flag: str, least: int = 1) -> tuple[int, ...]:
@@ -203,8 +203,8 @@ def _blank(cases: "list[Case]", repeat: int, warmup: int, notes: list[str]) -> "
     )
 
 
-def _measure(cases: "list[Case]", result: "BenchResult", output: Output) -> bool:
-    """Measure; the answer is whether Ctrl-C ended it."""
+def _measure(cases: "list[Case]", result: "BenchResult", output: Output) -> int:
+    """Measure, and tell what failed; the answer is the exit code."""
     from geniex.bench.measuring import Bench
     from geniex.cli import terminal
 
@@ -216,5 +216,8 @@ def _measure(cases: "list[Case]", result: "BenchResult", output: Output) -> bool
             bench.measure()
         except KeyboardInterrupt:
             terminal.settle()
-            return True
-    return False
+            return INTERRUPTED
+    code = 0
+    for error in bench.errors:
+        code = first_of(code, tell(error))
+    return code

@@ -35,7 +35,7 @@ def show(result: BenchResult, output: Output, *, as_json: bool, csv: bool) -> No
             gain = f"{choice.gain.median:.2f}x ({choice.gain.low:.2f}-{choice.gain.high:.2f})"
             output.note(f"{model}: {choice.case.label} is the fastest, {gain} in decoding")
     if not result.complete:
-        output.warn("incomplete: it was interrupted, these are the rounds until then")
+        output.warn("incomplete: this is what was measured until it ended")
 
 
 def _table(rows: Rows, output: Output) -> None:

@@ -60,7 +60,7 @@ def test_what_makes_a_comparison_doubtful_is_told() -> None:
     second.machine["cpu"] = "Another"
     second.tokens = 8
     assert compare(first, second).notes == (
-        "the second result was interrupted",
+        "the second result is incomplete",
         "the two were measured on different machines",
         "the two asked for answers of different lengths",
     )

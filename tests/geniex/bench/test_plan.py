@@ -1,14 +1,29 @@
 """What `geniex bench` sets out to measure: shapes that fit, and settings that differ."""
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from geniex.bench.plan import Drafting, Shape, Sizes, draftings, variants
+from geniex.bench.plan import (
+    Case,
+    Drafting,
+    Fitted,
+    Shape,
+    Sizes,
+    Variant,
+    draftings,
+    groups,
+    variants,
+)
 from geniex.bench.prose import prose, tokens_of
 from geniex.best import Best
 from geniex.config import Settings
+from geniex.speculation import PLAIN
 from geniex_catalogue.errors import UsageError
+from geniex_catalogue.resolver import ResolvedModel
+from geniex_runtimes.planning import Plan
+from tests.geniex.conftest import MACHINE
 
 
 class TestSizes:
@@ -101,6 +116,41 @@ class TestSettings:
         assert one.best("m", compared=False) == Best("m", threads=1)
         assert fixed.settings(Settings(tmp_path, nctx=99), 512).nctx == 99
         assert one.settings(Settings(tmp_path), 512).nctx == 512
+
+
+def a_case(name: str, needed: int, kind: Literal["gguf", "qairt"] = "gguf") -> Case:
+    """A case that takes so many bytes of 100."""
+    path = Path(name)
+    return Case(
+        model=ResolvedModel(name, None, kind, path, (path,), None, needed),
+        variant=Variant("plain", Drafting()),
+        settings=Settings(path),
+        machine=MACHINE,
+        plan=Plan("llama_cpp", "cpu", (), 0, 512, needed, 100),
+        speculation=PLAIN,
+        fitted=Fitted((Shape(8),), 8),
+    )
+
+
+class TestGroups:
+    @pytest.mark.parametrize(
+        ("cases", "expected"),
+        [
+            pytest.param([("a", 50), ("b", 50)], [["a", "b"]], id="all side by side"),
+            pytest.param(
+                [("a", 40), ("b", 60), ("a", 40)], [["a", "a"], ["b"]], id="each model by itself"
+            ),
+            pytest.param([("a", 70), ("a", 70)], [["a"], ["a"]], id="each alone"),
+            pytest.param([("a", 300)], [["a"]], id="what fits nowhere is tried"),
+        ],
+    )
+    def test_by_memory(self, cases: list[tuple[str, int]], expected: list[list[str]]) -> None:
+        made = groups([a_case(*one) for one in cases])
+        assert [[case.model.name for case in group] for group in made] == expected
+
+    def test_bundles_are_alone(self) -> None:
+        made = groups([a_case("b", 1, "qairt"), a_case("a", 1), a_case("c", 1, "qairt")])
+        assert [[case.model.name for case in group] for group in made] == [["a"], ["b"], ["c"]]
 
 
 class TestProse:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from geniex.bench.asking import Asker, Sample
+from geniex_catalogue.errors import GenerationError, LoadError
 from geniex_runtimes.contract import SPEC_FALLBACK, LoadOptions
 from geniex_runtimes.fake import FakeModel, FakeRuntime, Script
 from tests.cliharness import Cli, Result
@@ -34,8 +35,8 @@ class Paced(FakeRuntime):
 
 @pytest.fixture
 def install(scripted: Install, data_dir: Path) -> Callable[..., FakeRuntime]:
-    def make(script: Script = DRAFTED, **how: Any) -> FakeRuntime:
-        return scripted(FakeRuntime(script, name="llama_cpp", **how))
+    def make(*scripts: Script, **how: Any) -> FakeRuntime:
+        return scripted(FakeRuntime(*(scripts or (DRAFTED,)), name="llama_cpp", **how))
 
     return make
 
@@ -172,6 +173,38 @@ class TestNothingIsPassedOver:
         found = measure(cli, *NGRAM, "--json")
         assert "ignoring for runtime qairt" in found.err and "left out" in found.err
         assert [case["runtime"] for case in found.json["cases"]] == ["qairt"]
+
+
+class TestFailures:
+    def test_a_model_that_does_not_load(
+        self, cli: Cli, install: Callable[..., FakeRuntime]
+    ) -> None:
+        install(load_error=LoadError("no memory"))
+        found = measure(cli, "--json")
+        assert (found.code, found.json["complete"], found.json["cases"]) == (1, False, [])
+        assert found.err.startswith("Error: no memory\n")
+
+    def test_what_others_gave_is_told(self, cli: Cli, scripted: Install, data_dir: Path) -> None:
+        class Picky(FakeRuntime):
+            def load(self, *args: Any, **kwargs: Any) -> FakeModel:
+                if args[1].speculative.types:
+                    raise LoadError("not this one")
+                return super().load(*args, **kwargs)
+
+        scripted(Picky(name="llama_cpp"))
+        found = measure(cli, *NGRAM, "--save-best")
+        assert found.code == 1 and "plain" in found.out
+        assert "Error: not this one" in found.err and "no best settings" in found.err
+
+    def test_an_answer_that_fails_midway(
+        self, cli: Cli, install: Callable[..., FakeRuntime]
+    ) -> None:
+        bad = Script(error=GenerationError("decode failed"), error_after=2)
+        install(DRAFTED, bad)
+        found = measure(cli, "--json")
+        assert found.code == 1 and "Error: decode failed" in found.err
+        [case] = found.json["cases"]
+        assert case["load_time"]["values"] and not found.json["complete"]
 
 
 class TestInterrupted:
