@@ -53,6 +53,7 @@ class Task:
     events: queue.SimpleQueue[Event | Exception] = field(default_factory=queue.SimpleQueue)
     submitted: float = field(default_factory=time.monotonic)
     cancelled: float = 0.0
+    begun: bool = False
     finished: bool = False
 
     def end(self, event: Event | Exception) -> None:
@@ -62,7 +63,7 @@ class Task:
             self.events.put(event)
 
     def give_up(self) -> None:
-        """End it as cancelled, before anything was evaluated."""
+        """End it as cancelled, before anything of its answer has come."""
         tokens = len(self.order.tokens)
         self.end(Done("cancelled", Profile(prompt_tokens=tokens, stop_reason="user")))
 
@@ -101,15 +102,15 @@ class Foreman:
             self._tasks.put(task)
 
     def cancel(self, task: Task) -> None:
-        """End a request within a token, or at once where it still waits."""
+        """End a request within a token, or at once where nothing of its answer has come."""
         with self._lock:
             if task.finished or task.cancelled:
                 return
             task.cancelled = time.monotonic()
-            if task is not self._current:
-                task.give_up()
-            elif self._worker is not None:
+            if task is self._current and self._worker is not None:
                 self._worker.send(protocol.Cancel(task.order.number))
+            if not task.begun:  # an engine may be long about the prompt: only the next has to wait
+                task.give_up()
 
     def do(self, order: protocol.Order) -> None:
         """Have a Reset, Save or Restore done between requests. Raises GenerationError."""
@@ -166,19 +167,25 @@ class Foreman:
 
     def _answer(self, task: Task) -> None:
         worker = self._employ()
+        if task.finished:  # while it was loaded
+            return
         waited = time.monotonic() - task.submitted
         worker.send(task.order)
         if task.cancelled:  # before there was a worker to hear it
             worker.send(protocol.Cancel(task.order.number))
-        while not task.finished:
+        over = False
+        while not over and self._worker is worker:
             report = self._heard(worker, task)
             if isinstance(report, protocol.Piece):
+                task.begun = True
                 task.events.put(TextEvent(report.text, report.logprobs))
             elif isinstance(report, protocol.Finished):
                 profile = replace(report.profile, ttft=report.profile.ttft + waited)
                 task.end(Done(report.finish_reason, profile))
+                over = True
             elif isinstance(report, protocol.Failed):
                 task.end(_error(report))
+                over = True
 
     def _heard(self, worker: WorkerProcess, task: Task | None) -> protocol.Report | None:
         """The next report, None for none yet. Raises WorkerCrashedError."""

@@ -94,6 +94,17 @@ def test_an_answer_is_stopped_and_the_next_is_whole(
     assert split(ask(model, STORY, max_tokens=8))[0] == _expected(qairt_bundles, STORY, 8)
 
 
+def test_an_answer_that_has_not_begun_is_stopped_at_once(
+    model: QairtModel, qairt_bundles: QairtBundles
+) -> None:
+    answer = ask(model, qairt_bundles.encode("Count: one two three" * 6)[:60])
+    answer.stop()
+    _, done = split(answer)
+    assert (done.finish_reason, done.profile.stop_reason) == ("cancelled", "user")
+    assert done.profile.generated_tokens == 0
+    assert split(ask(model, STORY, max_tokens=8))[0] == _expected(qairt_bundles, STORY, 8)
+
+
 def test_requests_wait_for_their_turn(model: QairtModel, qairt_bundles: QairtBundles) -> None:
     first, second, third = (ask(model, STORY, max_tokens=8) for _ in range(3))
     second.stop()
