@@ -25,6 +25,9 @@ from geniex_catalogue.stored import (
 if TYPE_CHECKING:
     from geniex_catalogue.verification import Report
 
+# seconds to wait for files to be in their place, so as not to read old and new ones mixed
+_MOVING = 2.0
+
 StoredModels: TypeAlias = list[StoredModel]
 
 
@@ -61,9 +64,10 @@ class Store:
         return self._look_at(ModelRef(folder.parent.name, folder.name), folder)
 
     def _look_at(self, ref: ModelRef, folder: Path) -> StoredModel | None:
-        if publishing.is_moving(folder) or removing.is_removing(folder):
-            # whoever is at it now will be done soon; one that was stopped never
-            with suppress(StoreError), self.lock(ref, timeout=0):
+        moving = publishing.is_moving(folder)
+        if moving or removing.is_removing(folder):
+            # one that was stopped will never be done; one that is moving files will be soon
+            with suppress(StoreError), self.lock(ref, timeout=_MOVING if moving else 0.0):
                 pass
         return inspect(ref, folder)
 
@@ -126,8 +130,7 @@ class Store:
         """Put a model's new files in place, then its manifest, merged with what is there.
 
         Call it under `lock`, after `stage`. `staged` maps file names of the manifest to the
-        finished files, on the store's filesystem; files that are not in it must be in place
-        already. Whenever it is stopped, the model is as it was, and partial, or the next who takes
+        finished files in the staging folder; files that are not in it must be in place already. Whenever it is stopped, the model is as it was, and partial, or the next who takes
         the lock ends what was begun. Files that the new ones replace are deleted last. Where it
         fails, new files go back to where they were staged. Raises StoreError.
         """
