@@ -130,9 +130,10 @@ class Store:
         """Put a model's new files in place, then its manifest, merged with what is there.
 
         Call it under `lock`, after `stage`. `staged` maps file names of the manifest to the
-        finished files in the staging folder; files that are not in it must be in place already. Whenever it is stopped, the model is as it was, and partial, or the next who takes
-        the lock ends what was begun. Files that the new ones replace are deleted last. Where it
-        fails, new files go back to where they were staged. Raises StoreError.
+        finished files in the staging folder; files that are not in it must be in place already.
+        Whenever it is stopped, the model is as it was, and partial, or the next who takes the lock
+        ends what was begun. Files that the new ones replace are deleted last. Where it fails, new
+        files go back to where they were staged. Raises StoreError.
         """
         folder = self.folder(ref)
         try:
