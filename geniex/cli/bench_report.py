@@ -13,6 +13,8 @@ from geniex.config import ConfigFile
 from geniex.tuned import kept_name
 from geniex_catalogue.errors import UsageError
 
+_WORDS = ("model", "settings", "request", "measure", "verdict", "runs on")  # no numbers
+
 
 def show(result: BenchResult, output: Output, *, as_json: bool, csv: bool) -> None:
     """Write the result to stdout: JSON, CSV, or tables."""
@@ -45,10 +47,14 @@ def _table(rows: Rows, output: Output) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    title = None
+    if len({row[0] for row in rows[1:]}) == 1:  # said once, there is room for the numbers
+        title = rows[1][0]
+        rows = [row[1:] for row in rows]
     head, *body = rows
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    for index, name in enumerate(head):
-        made.add_column(name, justify="left" if index < 2 else "right", overflow="fold")
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for name in head:
+        made.add_column(name, justify="left" if name in _WORDS else "right", overflow="fold")
     for row in body:
         made.add_row(*row)
     console = Console(markup=False, highlight=False)

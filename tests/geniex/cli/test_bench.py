@@ -61,6 +61,15 @@ class TestMeasuring:
             assert [line.split("  ")[1].strip() for line in lines[1:]] == names
         assert "67%" in speeds[2]
 
+    def test_a_terminal_is_told_the_model_once(
+        self, cli: Cli, runtime: FakeRuntime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("geniex.cli.bench_report.has_colour", lambda stream: True)
+        monkeypatch.setenv("COLUMNS", "120")
+        lines = measure(cli, *NGRAM).out.splitlines()
+        assert lines[0].strip() == "geniex/tiny-chat:Q8_0"
+        assert lines[1].startswith("settings") and lines[2].startswith("plain")
+
     def test_settings_are_measured_in_turns(self, cli: Cli, runtime: FakeRuntime) -> None:
         assert measure(cli, *NGRAM, "--draft-tokens", "2").code == 0
         kinds = [(one.speculative.types, one.speculative.adapt) for one in runtime.loads]

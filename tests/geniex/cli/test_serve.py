@@ -1,11 +1,15 @@
 """What `geniex serve` refuses before it listens."""
 
 import socket
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from geniex.best import Best
 from geniex.cli.serve import parse_size
+from geniex.config import ConfigFile
 from geniex_catalogue.errors import UsageError
 from tests.cliharness import Cli
 
@@ -83,3 +87,20 @@ def test_sizes(text: str, size: int) -> None:
 def test_no_sizes(text: str) -> None:
     with pytest.raises(UsageError):
         parse_size(text)
+
+
+def test_best_settings_are_named_at_the_start(
+    cli: Cli, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def serve(app: Any, state: Any, sockets: Any, listening: Any, *rest: Any, **tls: Any) -> int:
+        listening()
+        return 0
+
+    monkeypatch.setattr("geniex.server.lifecycle.serve", serve)
+    monkeypatch.setattr(sys, "setswitchinterval", lambda seconds: None)
+    assert "Best settings" not in cli("serve").err
+    ConfigFile(data_dir).set_best(Best("org/m:Q4_0", threads=2))
+    told = cli("serve").err.splitlines()
+    assert told[1:] == [
+        "Best settings of `geniex bench` are used: org/m:Q4_0 (threads=2)",
+    ]
