@@ -1,7 +1,7 @@
 """Pulling a model: the bytes of a plan, from a cache or a hub, checked and put into the store."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,27 +104,22 @@ def _salvage(plan: PullPlan, jobs: Sequence[Fetch]) -> None:
     """Have damaged files that are to be fetched again go on from what of them is right."""
     for job in jobs:
         if job.name in plan.again:
-            with _writable(plan.target):
+            try:
                 ledgers.salvage(plan.target, job.name, job.part)
+            except OSError as exc:
+                if exc.errno in FULL:
+                    free = free_at(plan.target)
+                    raise DiskSpaceError(str(plan.target), job.size or 0, free) from exc
+                raise unwritable(plan.target, exc) from exc
 
 
 def _keep_ledgers(plan: PullPlan, jobs: Sequence[Fetch], got: dict[str, Fetched]) -> None:
     """Keep what tells damage block by block, except of what was unpacked: it is of other bytes."""
     for job in jobs:
         if got[job.name].path == job.part:
-            with _writable(plan.target):
+            # without its ledger a damaged file comes again as a whole: no reason to refuse it now
+            with suppress(OSError):
                 ledgers.keep(plan.target, job.name, job.part)
-
-
-@contextmanager
-def _writable(folder: Path) -> Iterator[None]:
-    """Turn what the system refuses into DiskSpaceError and StoreError."""
-    try:
-        yield
-    except OSError as exc:
-        if exc.errno in FULL:
-            raise DiskSpaceError(str(folder), 0, free_at(folder)) from exc
-        raise unwritable(folder, exc) from exc
 
 
 def _has_all(model: StoredModel, plan: PullPlan) -> bool:

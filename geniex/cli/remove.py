@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from geniex_catalogue.store import Store
 
 
-_ALL = "`geniex list --all` shows what can be removed"
+_ALL = "`geniex list --all` shows the models of the store"
 
 
 def remove(
