@@ -23,9 +23,25 @@ def choose(result: BenchResult, model: str) -> Choice | None:
     first = next((case for case in cases if case.first), None)
     if first is None:
         return None
+    return _fastest(first, [case for case in cases if case is not first])
+
+
+def choose_model(result: BenchResult) -> Choice | None:
+    """The fastest of the models, each as it was fastest; `gain` is to the first model.
+
+    The first one where none is faster beyond noise; None where there are no two to compare.
+    """
+    models = dict.fromkeys(case.model for case in result.cases)
+    chosen = [found.case for model in models if (found := choose(result, model)) is not None]
+    if len(chosen) < 2:
+        return None
+    return _fastest(chosen[0], chosen[1:])
+
+
+def _fastest(first: CaseResult, others: list[CaseResult]) -> Choice:
     best = Choice(first)
-    for case in cases:
-        ratios = [] if case is first else _ratios(case, first)
+    for case in others:
+        ratios = _ratios(case, first)
         gain = spread(ratios)
         if gain is None or not beyond_noise(ratios):
             continue

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from geniex.bench.choice import choose
+from geniex.bench.choice import choose, choose_model
 from geniex.bench.comparison import compare
 from geniex.bench.plan import Case
 from geniex.bench.result import BenchResult, read_result
@@ -36,8 +36,20 @@ def show(result: BenchResult, output: Output, *, as_json: bool, csv: bool) -> No
         else:
             gain = f"{choice.gain.median:.2f}x ({choice.gain.low:.2f}-{choice.gain.high:.2f})"
             output.note(f"{model}: {choice.case.label} is the fastest, {gain} in decoding")
+    _tell_model(result, output)
     if not result.complete:
         output.warn("incomplete: this is what was measured until it ended")
+
+
+def _tell_model(result: BenchResult, output: Output) -> None:
+    choice = choose_model(result)
+    if choice is None:
+        return
+    if choice.gain is None:
+        output.note(f"no model decodes faster than {choice.case.model} beyond noise")
+        return
+    gain = f"{choice.gain.median:.2f}x ({choice.gain.low:.2f}-{choice.gain.high:.2f})"
+    output.note(f"of these models {choice.case.model} decodes fastest, {gain} of the first one")
 
 
 def _table(rows: Rows, output: Output) -> None:

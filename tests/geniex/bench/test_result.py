@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from geniex.bench.choice import choose
+from geniex.bench.choice import choose, choose_model
 from geniex.bench.plan import Shape
 from geniex.bench.plot import check_plot, draw
 from geniex.bench.result import BenchResult, read_result
@@ -165,3 +165,21 @@ class TestChoice:
     def test_of_what_was_not_measured_none(self) -> None:
         assert choose(result(case("plain")), "org/m:Q4_0") is None
         assert choose(result(), "org/other") is None
+
+
+class TestChoiceOfModels:
+    def test_each_as_it_is_fastest(self, found: BenchResult) -> None:
+        other = case("plain", row(decode=[2 * x for x in PLAIN]), model="org/m:Q8_0")
+        found.cases.append(other)
+        choice = choose_model(found)
+        assert choice is not None and choice.gain is not None
+        # twice the plain one is a third more than the drafted one
+        assert (choice.case, round(choice.gain.median, 2)) == (other, 1.33)
+
+    def test_within_noise_the_first(self) -> None:
+        cases = [case("plain", row(decode=PLAIN), model=f"org/m:Q{n}_0") for n in (4, 8)]
+        choice = choose_model(result(*cases))
+        assert choice is not None and (choice.case, choice.gain) == (cases[0], None)
+
+    def test_of_one_model_there_is_none(self, found: BenchResult) -> None:
+        assert choose_model(found) is None
