@@ -15,6 +15,7 @@ from geniex_catalogue.errors import (
 )
 from geniex_catalogue.fileset import ModelFile
 from geniex_catalogue.gguf import GGUFHeader
+from geniex_catalogue.hashing import sha256_of
 from geniex_catalogue.hubs import hfcache
 from geniex_catalogue.hubs.choice import Pick
 from geniex_catalogue.hubs.contract import Delivery, Hub, Listing, Machine
@@ -31,7 +32,7 @@ from geniex_catalogue.hubs.huggingface import HuggingFace
 from geniex_catalogue.hubs.part import ENDING
 from geniex_catalogue.hubs.part import arrived as bytes_here
 from geniex_catalogue.hubs.transfer import Fetch
-from geniex_catalogue.manifest import INFLIGHT, Manifest
+from geniex_catalogue.manifest import INFLIGHT, FileRecord, Manifest
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.offline import require_network
 from geniex_catalogue.pull_choice import Asked, Chosen, with_label
@@ -307,8 +308,21 @@ def _is_same(model: StoredModel, manifest: Manifest, name: str) -> bool:
     here = next((record for record in model.manifest.files() if record.name == name), None)
     if listed is None or here is None or not here.downloaded or here.place is not None:
         return False
-    same = listed.sha256 is not None and here.sha256 == listed.sha256
-    return same and problem(model.folder, here) is None
+    if listed.sha256 is None or problem(model.folder, here) is not None:
+        return False
+    return (here.sha256 or _hash_of(model, here, listed)) == listed.sha256
+
+
+def _hash_of(model: StoredModel, here: FileRecord, listed: FileRecord) -> str | None:
+    """The sha256 of a file of which none was noted, where its size is the listed one's.
+
+    GenieX notes none; to read a file costs less than to fetch it again.
+    """
+    try:
+        path = model.path(here)
+        return sha256_of(path) if path.stat().st_size == listed.size else None
+    except OSError:
+        return None
 
 
 def _nothing_to_do(ref: ModelRef, label: str, here: StoredModel) -> PullPlan:

@@ -1,6 +1,7 @@
 """Checked, repaired, updated: only what is wrong or has changed comes again."""
 
 import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,6 +123,26 @@ def test_an_update_takes_what_has_changed(hub: HubServer, store: Store) -> None:
     assert (updated.folder / last).read_bytes() == newer
     assert {record.revision for record in updated.records("Q4_0")} == {repo.commit}
     assert updated.records("Q4_0")[2].sha256 == hashlib.sha256(newer).hexdigest()
+    assert store.verify(model.ref) == ()
+
+
+def test_a_cache_without_hashes_is_read_before_it_is_fetched_again(
+    hub: HubServer, store: Store
+) -> None:
+    files = shards(2)
+    hub.add("org/repo", files)
+    folder = store.models / "org" / "repo"
+    folder.mkdir(parents=True)
+    first, second = files
+    records = [{"Name": name, "Downloaded": True, "Size": len(files[name])} for name in files]
+    theirs = {"Name": "org/repo", "PluginId": "llama_cpp", "ModelFile": {"Q4_0": records[0]}}
+    (folder / "geniex.json").write_text(json.dumps({**theirs, "ExtraFiles": records[1:]}))
+    (folder / first).write_bytes(files[first])
+    (folder / second).write_bytes(bytes(len(files[second])))
+    (plan,) = plan_updates(found(store), None, store)
+    assert [job.name for job in plan.fetches] == [second]
+    model = execute(plan, store)
+    assert all(record.sha256 for record in model.records("Q4_0"))
     assert store.verify(model.ref) == ()
 
 
