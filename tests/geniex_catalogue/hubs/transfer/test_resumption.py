@@ -106,3 +106,15 @@ def test_a_file_that_changed_is_not_mixed(repo: HubServer, tmp_path: Path, carel
     got = fetch([job(repo, tmp_path, size=None, sha256=False)], Told(), QUICK)[0]
     assert got.path.read_bytes() == newer
     assert got.sha256 == hashlib.sha256(newer).hexdigest()
+
+
+def test_a_range_that_begins_elsewhere_is_not_taken(repo: HubServer, tmp_path: Path) -> None:
+    """Also where no hash could tell afterwards."""
+    repo.repos["org/repo"].facts = False
+    elsewhere = {"content-range": f"bytes 7-{len(DATA) - 1}/{len(DATA)}"}
+    repo.faults["resolve"] = [
+        Fault(cut=KEPT),
+        Fault(headers=elsewhere, body=lambda data: data[::-1]),
+    ]
+    got = fetch([job(repo, tmp_path, size=None, sha256=False)], Told(), QUICK)[0]
+    assert got.path.read_bytes() == DATA
