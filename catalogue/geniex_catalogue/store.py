@@ -25,8 +25,8 @@ from geniex_catalogue.stored import (
 if TYPE_CHECKING:
     from geniex_catalogue.verification import Report
 
-# seconds to wait for files to be in their place, so as not to read old and new ones mixed
-_MOVING = 2.0
+# seconds to wait for files to be in their place, or gone, so as not to read some of them
+_SOON = 2.0
 
 StoredModels: TypeAlias = list[StoredModel]
 
@@ -64,10 +64,9 @@ class Store:
         return self._look_at(ModelRef(folder.parent.name, folder.name), folder)
 
     def _look_at(self, ref: ModelRef, folder: Path) -> StoredModel | None:
-        moving = publishing.is_moving(folder)
-        if moving or removing.is_removing(folder):
-            # one that was stopped will never be done; one that is moving files will be soon
-            with suppress(StoreError), self.lock(ref, timeout=_MOVING if moving else 0.0):
+        if publishing.is_moving(folder) or removing.is_removing(folder):
+            # who is at it now will be done soon; one that was stopped never
+            with suppress(StoreError), self.lock(ref, timeout=_SOON):
                 pass
         return inspect(ref, folder)
 

@@ -168,7 +168,7 @@ def _inspect(ref: ModelRef, folder: Path) -> StoredModel | None:
         if staged:
             return _only_staged(ref, folder, size)
         if (folder / REMOVING).is_file():
-            reason = "its removal did not finish"
+            reason = "it is being removed, or its removal did not finish"
             return StoredModel(ref, folder, "damaged", size=size, reason=reason)
         if size == 0:
             return None

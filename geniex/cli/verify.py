@@ -7,7 +7,7 @@ import typer
 from geniex.cli.errors import DISK, first_of, tell
 from geniex.cli.options import Json, Quiet, complete_models, settings_of
 from geniex.cli.output import Output, one_line
-from geniex_catalogue.errors import GenieXError
+from geniex_catalogue.errors import GenieXError, ModelNotFoundError
 
 if TYPE_CHECKING:
     from geniex.config import Settings
@@ -32,7 +32,8 @@ def verify(
 ) -> None:
     """Check that the files of models are what their hub has.
 
-    All of them are read, and compared with the hashes that the hub stated at the pull. Damage ends with exit code 5. What was begun and not ended is named, and is no damage.
+    All of them are read, and compared with the hashes that the hub stated at the pull. Damage ends
+    with exit code 5. What was begun and not ended is named, and is no damage.
     """
     from geniex_catalogue.store import Store
 
@@ -47,7 +48,9 @@ def verify(
             if report.faults and repair:
                 report = _repaired(report, store, settings, output)
         except GenieXError as exc:
-            code = first_of(code, tell(exc))
+            if models or not isinstance(exc, ModelNotFoundError):
+                code = first_of(code, tell(exc))
+            # else it was removed since it was listed
         if report is None:
             continue
         reports.append(report)
