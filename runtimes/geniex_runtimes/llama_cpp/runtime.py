@@ -1,8 +1,7 @@
 """The runtime `llama_cpp`: loads GGUF files and answers from them."""
 
 import logging
-import queue
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,12 +17,11 @@ from geniex_catalogue.errors import (
     UsageError,
 )
 from geniex_catalogue.resolver import ResolvedModel
+from geniex_runtimes.answer import Answer
 from geniex_runtimes.contract import (
     Availability,
     Device,
-    Done,
     Embedding,
-    Event,
     GenerationRequest,
     LoadOptions,
     ModelInfo,
@@ -36,20 +34,19 @@ from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.engine import Engine
 from geniex_runtimes.llama_cpp.loaded import Loaded
-from geniex_runtimes.llama_cpp.sampling import Sampler, filled, model_defaults, row_of_logits
+from geniex_runtimes.llama_cpp.sampling import Sampler, model_defaults, row_of_logits
 from geniex_runtimes.llama_cpp.shelf import SHELF
 from geniex_runtimes.llama_cpp.slot import Task
 from geniex_runtimes.llama_cpp.speculative import setup
 from geniex_runtimes.llama_cpp.threads import Governor
-from geniex_runtimes.llama_cpp.vocab import is_tokens
 from geniex_runtimes.llama_cpp.weights import BAD_WEIGHTS, Weights
 from geniex_runtimes.memory import DEFAULT_CONTEXT
+from geniex_runtimes.request import filled, is_tokens
 
 log = logging.getLogger("geniex.llama_cpp")
 
 # characters per token of the context from which on a prompt's length is looked at first
 _FAR_TOO_LONG = 16
-_WAIT = 0.2  # seconds between looks for a signal while waiting for an event
 
 
 class LlamaCppRuntime:
@@ -204,7 +201,7 @@ class LlamaCppModel(Loaded):
         """Raises UsageError: a model that was loaded to answer in text gives no vectors."""
         raise UsageError(f"`{self._info.name}` was loaded to answer in text, not for embeddings")
 
-    def generate(self, request: GenerationRequest) -> "Answer":
+    def generate(self, request: GenerationRequest) -> Answer:
         """Start a generation.
 
         Raises ContextLengthError for a prompt that does not fit, UsageError for an empty prompt,
@@ -223,7 +220,16 @@ class LlamaCppModel(Loaded):
             raise ContextLengthError(len(tokens), self._context.length)
         with self._lock:
             self._check_open()
-            return Answer(self._engine, self._task(request, tokens))
+            return self._started(self._task(request, tokens))
+
+    def _started(self, task: Task) -> Answer:
+        engine = self._engine
+        try:
+            engine.submit(task)
+        except GenieXError:
+            task.sampler.close()
+            raise
+        return Answer(task.events, lambda: engine.cancel(task))
 
     def _check_length(self, prompt: Sequence[PromptPiece]) -> None:
         """Refuse what is far too long before it is tokenized, which takes seconds for megabytes."""
@@ -259,48 +265,3 @@ class LlamaCppModel(Loaded):
     def _free_contexts(self) -> None:
         self._engine.close()
         self._speculation.close()
-
-
-class Answer:
-    """A running generation: iterate for its events, close to cancel it."""
-
-    def __init__(self, engine: Engine, task: Task) -> None:
-        self._engine = engine
-        self._task = task
-        self._done = False
-        try:
-            engine.submit(task)
-        except GenieXError:
-            task.sampler.close()
-            raise
-
-    def __iter__(self) -> Iterator[Event]:
-        return self
-
-    def __next__(self) -> Event:
-        if self._done:
-            raise StopIteration
-        while True:
-            try:
-                event = self._task.events.get(timeout=_WAIT)
-            except queue.Empty:
-                continue  # a wait without an end would keep Windows from delivering Ctrl-C
-            if isinstance(event, Exception):
-                self._done = True
-                raise event
-            self._done = isinstance(event, Done)
-            return event
-
-    def stop(self) -> None:
-        """End it early; the events go on to `Done`."""
-        if not self._done:
-            self._engine.cancel(self._task)
-
-    def close(self) -> None:
-        """Cancel; nothing happens when the generation has ended."""
-        if not self._done:
-            self._done = True
-            self._engine.cancel(self._task)
-
-    def __del__(self) -> None:
-        self.close()

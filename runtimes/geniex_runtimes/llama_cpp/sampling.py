@@ -9,7 +9,6 @@ import functools
 import hashlib
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -43,13 +42,6 @@ def model_defaults(metadata: Callable[[str], str | None]) -> SamplingOptions:
         min_p=number("min_p", 0.05),
         repetition_penalty=number("penalty_repeat", 1.0),
     )
-
-
-def filled(options: SamplingOptions, defaults: SamplingOptions) -> SamplingOptions:
-    """`options` with every unset value taken from `defaults`."""
-    names = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
-    unset = {name: getattr(defaults, name) for name in names if getattr(options, name) is None}
-    return replace(options, **unset)
 
 
 def native_seed(seed: int | None) -> int:

@@ -4,11 +4,11 @@ import ctypes
 import functools
 import re
 from collections.abc import Sequence
-from typing import TypeGuard
 
 from geniex_catalogue.errors import GenerationError, UsageError
 from geniex_runtimes.contract import PromptPiece
 from geniex_runtimes.llama_cpp.library import Library
+from geniex_runtimes.request import runs
 
 # characters of a prompt that llama.cpp gets at once: at each special token it searches all that
 # follows for each other one, so the time for a text grows with the square of its length
@@ -19,11 +19,6 @@ _CONTROL_ATTRIBUTES = 1 << 0 | 1 << 3
 _USER_DEFINED = 1 << 4
 # what makes such a token a mark of the chat format, and not a piece of HTML or a run of newlines
 _MARKER = re.compile(r"<\|\S*>|<\S*\|>")
-
-
-def is_tokens(prompt: Sequence[PromptPiece] | Sequence[int]) -> TypeGuard[Sequence[int]]:
-    """Whether a prompt is given as token ids."""
-    return len(prompt) > 0 and isinstance(prompt[0], int)
 
 
 class Vocab:
@@ -118,7 +113,7 @@ class Vocab:
         Neighbouring pieces of the same kind are one text, so that cutting does not change tokens.
         """
         tokens: list[int] = []
-        for text, literal in _runs(prompt):
+        for text, literal in runs(prompt):
             parts = [text] if literal else self._parts(text)
             if literal and self._marker_starts is not None:
                 parts = self._marker_starts.split(text)  # a marker in two parts is only text
@@ -194,15 +189,3 @@ class Vocab:
                 return list(buffer[:count])
             capacity = -count
         raise GenerationError(f"llama.cpp could not tokenize a text of {len(text)} bytes")
-
-
-def _runs(prompt: Sequence[PromptPiece]) -> list[tuple[str, bool]]:
-    runs: list[tuple[str, bool]] = []
-    for piece in prompt:
-        if not piece.text:
-            continue
-        if runs and runs[-1][1] == piece.literal:
-            runs[-1] = (runs[-1][0] + piece.text, piece.literal)
-        else:
-            runs.append((piece.text, piece.literal))
-    return runs

@@ -1,17 +1,14 @@
 """A bundle that a worker has in memory, and its running answers."""
 
 import itertools
-import queue
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 from geniex_catalogue.errors import ContextLengthError, UsageError
+from geniex_runtimes.answer import Answer
 from geniex_runtimes.contract import (
-    Done,
     Embedding,
-    Event,
     GenerationRequest,
     ModelInfo,
     PromptPiece,
@@ -22,12 +19,11 @@ from geniex_runtimes.qairt.foreman import Foreman, Task
 from geniex_runtimes.qairt.gbnf import read
 from geniex_runtimes.qairt.gbnf_lark import as_lark
 from geniex_runtimes.qairt.vocabulary import Vocabulary
+from geniex_runtimes.request import filled, is_tokens
 
-_WAIT = 0.2  # seconds between looks for a signal while waiting for an event
 _DEFAULTS = SamplingOptions(
     temperature=0.8, top_p=0.95, top_k=40, min_p=0.0, repetition_penalty=1.0
 )
-_SETTABLE = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 class QairtModel:
@@ -49,7 +45,7 @@ class QairtModel:
         """The process id of its worker; None between a crash and the next request."""
         return self._foreman.worker_pid
 
-    def generate(self, request: GenerationRequest) -> "Answer":
+    def generate(self, request: GenerationRequest) -> Answer:
         """Start a generation, or have it wait for those before it.
 
         Raises ContextLengthError for a prompt that does not fit, UsageError for an empty prompt or
@@ -66,7 +62,7 @@ class QairtModel:
         order = protocol.Generate(
             number=next(self._numbers),
             tokens=tuple(tokens),
-            sampling=filled(request.sampling, self._info.sampling_defaults),
+            sampling=with_defaults(request.sampling, self._info.sampling_defaults),
             max_tokens=request.max_tokens,
             stop=request.stop,
             logprobs=request.logprobs,
@@ -74,11 +70,12 @@ class QairtModel:
         )
         task = Task(order)
         self._foreman.submit(task)
-        return Answer(task, self._foreman.cancel)
+        return Answer(task.events, lambda: self._foreman.cancel(task))
 
     def _tokens(self, prompt: Sequence[PromptPiece] | Sequence[int]) -> list[int]:
-        pieces = [piece for piece in prompt if isinstance(piece, PromptPiece)]
-        return self.tokenize(pieces) if pieces else [t for t in prompt if isinstance(t, int)]
+        if not prompt or is_tokens(prompt):
+            return list(prompt)  # type: ignore[arg-type]
+        return self.tokenize(prompt)  # type: ignore[arg-type]
 
     def tokenize(self, prompt: Sequence[PromptPiece]) -> list[int]:
         """Token ids of a prompt, with exactly one BOS where the bundle names one."""
@@ -120,49 +117,6 @@ class QairtModel:
         self.close()
 
 
-class Answer:
-    """A running generation: iterate for its events, close to cancel it."""
-
-    def __init__(self, task: Task, cancel: Callable[[Task], None]) -> None:
-        self._task = task
-        self._cancel = cancel
-        self._done = False
-
-    def __iter__(self) -> Iterator[Event]:
-        return self
-
-    def __next__(self) -> Event:
-        if self._done:
-            raise StopIteration
-        while True:
-            try:
-                event = self._task.events.get(timeout=_WAIT)
-            except queue.Empty:
-                continue  # a wait without an end would keep Windows from delivering Ctrl-C
-            if isinstance(event, Exception):
-                self._done = True
-                raise event
-            self._done = isinstance(event, Done)
-            return event
-
-    def stop(self) -> None:
-        """End it early; the events go on to `Done`."""
-        if not self._done:
-            self._cancel(self._task)
-
-    def close(self) -> None:
-        """Cancel; nothing happens when the generation has ended."""
-        if not self._done:
-            self._done = True
-            self._cancel(self._task)
-
-    def __del__(self) -> None:
-        self.close()
-
-
-def filled(options: SamplingOptions, defaults: SamplingOptions) -> SamplingOptions:
+def with_defaults(options: SamplingOptions, defaults: SamplingOptions) -> SamplingOptions:
     """`options` with every unset value taken from `defaults`, and what is unset there from ours."""
-    for source in (defaults, _DEFAULTS):
-        unset = {n: getattr(source, n) for n in _SETTABLE if getattr(options, n) is None}
-        options = replace(options, **unset)
-    return options
+    return filled(filled(options, defaults), _DEFAULTS)

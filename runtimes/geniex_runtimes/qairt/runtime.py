@@ -13,7 +13,7 @@ from geniex_runtimes.qairt.bundle import Bundle, read_bundle
 from geniex_runtimes.qairt.device import QairtDevice, installed_libraries, this_device
 from geniex_runtimes.qairt.engine import EngineMissingError
 from geniex_runtimes.qairt.foreman import Foreman, Job
-from geniex_runtimes.qairt.loaded import QairtModel, filled
+from geniex_runtimes.qairt.loaded import QairtModel, with_defaults
 from geniex_runtimes.qairt.native import library_name
 from geniex_runtimes.qairt.protocol import Loaded
 from geniex_runtimes.qairt.verification import verify
@@ -158,7 +158,7 @@ def _info(
         eos_token=bundle.eos_token,
         control_tokens=bundle.control_tokens,
         end_tokens=bundle.end_tokens,
-        sampling_defaults=filled(bundle.sampling, bundle.sampling),
+        sampling_defaults=with_defaults(bundle.sampling, bundle.sampling),
         warnings=warnings,
         vocab_size=loaded.vocab_size,
         training_context=bundle.context_length,

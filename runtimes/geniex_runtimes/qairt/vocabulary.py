@@ -7,6 +7,7 @@ from typing import Any
 
 from geniex_catalogue.errors import BundleError, RuntimeNotInstalledError, UsageError
 from geniex_runtimes.contract import PromptPiece
+from geniex_runtimes.request import runs
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPACE = "\u2581"
@@ -58,7 +59,7 @@ class Vocabulary:
         text: it is cut behind its first character.
         """
         tokens: list[int] = []
-        for text, literal in _runs(prompt):
+        for text, literal in runs(prompt):
             cut = literal and self._marker_starts is not None
             parts = self._marker_starts.split(text) if cut and self._marker_starts else [text]
             for part in parts:
@@ -115,18 +116,6 @@ class Vocabulary:
         if self._falls_back and (match := _BYTE_TOKEN.fullmatch(text)):
             return bytes.fromhex(match.group(1))
         return (text.replace(_SPACE, " ") if self._spaces else text).encode()
-
-
-def _runs(prompt: Sequence[PromptPiece]) -> list[tuple[str, bool]]:
-    runs: list[tuple[str, bool]] = []
-    for piece in prompt:
-        if not piece.text:
-            continue
-        if runs and runs[-1][1] == piece.literal:
-            runs[-1] = (runs[-1][0] + piece.text, piece.literal)
-        else:
-            runs.append((piece.text, piece.literal))
-    return runs
 
 
 def _marker_starts(texts: "Sequence[str] | Any") -> re.Pattern[str] | None:

@@ -7,7 +7,8 @@ import pytest
 from geniex_catalogue.errors import UsageError
 from geniex_runtimes.contract import SamplingOptions
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
-from geniex_runtimes.llama_cpp.sampling import filled, model_defaults, native_seed
+from geniex_runtimes.llama_cpp.sampling import model_defaults, native_seed
+from geniex_runtimes.request import filled
 from tests.geniex_runtimes.llama_cpp.answers import answer, turn
 
 QUESTION = turn("Tell me about the owl.")

@@ -8,6 +8,7 @@ from typing import Any
 import psutil
 
 from geniex_catalogue.resolver import ResolvedModel
+from geniex_runtimes.answer import Answer
 from geniex_runtimes.contract import (
     Done,
     Event,
@@ -17,7 +18,7 @@ from geniex_runtimes.contract import (
     SamplingOptions,
     TextEvent,
 )
-from geniex_runtimes.qairt.loaded import Answer, QairtModel
+from geniex_runtimes.qairt.loaded import QairtModel
 from geniex_runtimes.qairt.runtime import QairtRuntime
 
 GREEDY = SamplingOptions(temperature=0)
