@@ -38,10 +38,8 @@ def bench(
     tokens: Annotated[
         int | None, typer.Option("--tokens", min=1, help="Tokens of each answer [default: 64]")
     ] = None,
-    depth: Annotated[
-        str, _list("--depth", help="Tokens that are there before the prompt [default: 0]")
-    ] = "0",
-    parallel: Annotated[str, _list("--parallel", help="Answers at once [default: 1]")] = "1",
+    depth: Annotated[str, _list("--depth", help="Tokens that are there before the prompt")] = "0",
+    parallel: Annotated[str, _list("--parallel", help="Answers at once")] = "1",
     repeat: Annotated[int, typer.Option("--repeat", min=1, max=1000, help="Rounds")] = 5,
     warmup: Annotated[
         int, typer.Option("--warmup", min=0, max=100, help="Rounds before those, not counted")
