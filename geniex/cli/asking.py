@@ -113,6 +113,9 @@ DraftPMin = Annotated[
         "--draft-p-min", low=0, high=1, help="Stop drafting below this confidence [default: 0]"
     ),
 ]
+RequireSpec = Annotated[
+    bool, typer.Option("--require-spec", help="Fail where speculation cannot be set up")
+]
 PresencePenalty = Annotated[float, _number("--presence-penalty", help="0 is off")]
 FrequencyPenalty = Annotated[float, _number("--frequency-penalty", help="0 is off")]
 Seed = Annotated[int | None, _number("--seed", help="[default: random]")]

@@ -58,10 +58,7 @@ def infer(
         bool,
         typer.Option("--no-draft-adapt", help="Always draft --draft-tokens, however it pays"),
     ] = False,
-    require_spec: Annotated[
-        bool,
-        typer.Option("--require-spec", help="Fail where speculation cannot be set up"),
-    ] = False,
+    require_spec: asking.RequireSpec = False,
     quiet: shared.Quiet = False,
     as_json: shared.Json = False,
     yes: shared.Yes = False,

@@ -48,6 +48,7 @@ def run(
     draft_tokens: asking.DraftTokens = None,
     draft_min: asking.DraftMin = None,
     draft_p_min: asking.DraftPMin = None,
+    require_spec: asking.RequireSpec = False,
     host: connecting.Host = None,
     api_key: connecting.ApiKey = None,
     quiet: shared.Quiet = False,
@@ -71,6 +72,7 @@ def run(
         draft_tokens=draft_tokens,
         draft_min=draft_min,
         draft_p_min=draft_p_min,
+        require_spec=require_spec,
     )
     wish = RequestWish(
         nctx=nctx,
@@ -82,6 +84,7 @@ def run(
         spec_n_max=draft_tokens,
         spec_n_min=draft_min,
         spec_p_min=draft_p_min,
+        require_spec=require_spec or None,
     )
     question = asking.Question(
         prompts=prompt,

@@ -39,6 +39,7 @@ class RequestWish:
     spec_n_max: int | None = None
     spec_n_min: int | None = None
     spec_p_min: float | None = None
+    require_spec: bool | None = None
 
     def fields(self) -> dict[str, object]:
         """Those that are set."""

@@ -5,7 +5,12 @@ from typing import TypeVar
 
 from geniex.server.fields import RequestFields
 from geniex.server.pump import Job, Work
-from geniex_catalogue.errors import ContextLengthError, NoRuntimeError, UsageError
+from geniex_catalogue.errors import (
+    ContextLengthError,
+    NoRuntimeError,
+    SpeculativeError,
+    UsageError,
+)
 
 T = TypeVar("T")
 
@@ -16,7 +21,7 @@ def blaming(fields: RequestFields, work: Work[T]) -> Work[T]:
     def run(job: Job) -> Generator[T, None, None]:
         try:
             yield from work(job)
-        except (UsageError, NoRuntimeError, ContextLengthError) as exc:
+        except (UsageError, NoRuntimeError, SpeculativeError, ContextLengthError) as exc:
             told = fields.blamed(exc)
             if told is exc:
                 raise

@@ -140,6 +140,7 @@ _FIELDS = {
     "draft-tokens": "spec_n_max",
     "draft-min": "spec_n_min",
     "draft-p-min": "spec_p_min",
+    "require-spec": "require_spec",
     "nctx": "nctx",
     "ngl": "ngl",
     "compute": "compute",

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from geniex.config import parse_compute
 from geniex.server.pool import UNSET, ModelWish, Purpose, Unset
-from geniex.server.refusals import about, invalid, named
+from geniex.server.refusals import about, invalid, named, unsupported
 from geniex.server.state import ServerState
 from geniex.speculation_wish import NO_WISH, SpeculationWish, read_wish
 from geniex_catalogue import names
@@ -30,6 +30,7 @@ from geniex_catalogue.errors import (
     ModelPathError,
     ModelRefError,
     NoRuntimeError,
+    SpeculativeError,
     UsageError,
 )
 from geniex_catalogue.regular import read_regular
@@ -44,6 +45,7 @@ NO_EFFORT: Final = ("none", "minimal")
 # how the layers below begin, or what they say, where a field of ours is to blame
 _NO_UNIT: Final = ("unknown compute", "the devices ")
 _NEEDS_DRAFT: Final = "needs a draft model"
+_OF_THE_DRAFT: Final = "draft model "
 _NO_VARIABLE: Final = "as an extra variable"
 
 Bias = Annotated[float, Field(ge=-100, le=100)]
@@ -132,10 +134,13 @@ class SpeculatingFields(RequestFields):
     spec_p_min: float | None = Field(
         None, ge=0, le=1, description="A draft ends below this confidence; 0: never."
     )
+    require_spec: bool | None = Field(
+        None, description="Fail where speculation cannot be set up, and do not decode plainly."
+    )
 
     def speculation(self, state: ServerState) -> SpeculationWish:
         """How to speculate. Raises RequestError, naming the field."""
-        rest = ("spec_draft_model", "spec_n_max", "spec_n_min", "spec_p_min")
+        rest = ("spec_draft_model", "spec_n_max", "spec_n_min", "spec_p_min", "require_spec")
         if not self.spec_type:
             if idle := next((name for name in rest if getattr(self, name)), None):
                 raise invalid(
@@ -161,14 +166,19 @@ class SpeculatingFields(RequestFields):
                 draft_tokens=most,
                 draft_min=least,
                 draft_p_min=self.spec_p_min,
+                require_spec=self.require_spec or False,
             )
         except UsageError as exc:
             raise named(exc, "spec_draft_model" if draft else "spec_type") from exc
 
     def blamed(self, error: GenieXError) -> GenieXError:
-        """A draft that is needed and not named is missing in its field."""
+        """A draft that is needed is missing in its field; else `require_spec` is to blame."""
         if self.spec_type and _NEEDS_DRAFT in error.message:
             return about(error, "spec_draft_model")
+        if self.require_spec and isinstance(error, SpeculativeError):
+            error.hint = error.hint or "without `require_spec` the answer comes all the same"
+            if not error.message.startswith(_OF_THE_DRAFT):
+                return unsupported(about(error, "require_spec").message, "require_spec")
         return super().blamed(error)
 
 

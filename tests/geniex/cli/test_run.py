@@ -133,7 +133,7 @@ class TestRequests:
     def test_loading_is_a_part_of_each_request(self, cli: Cli, server: ScriptedServer) -> None:
         flags = ("--nctx", "512", "--ngl", "0", "-c", "CPU", "--spec-type", "draft-mtp")
         draft = ("--draft-model", "org/draft:Q4_0", "--draft-tokens", "2", "--draft-min", "1")
-        cli("run", "org/repo", *flags, *draft, "--draft-p-min", "0.5", "-p", "hi")
+        cli("run", "org/repo", *flags, *draft, "--draft-p-min", "0.5", "--require-spec", "-p", "hi")
         fields = {
             "nctx": 512,
             "ngl": 0,
@@ -143,6 +143,7 @@ class TestRequests:
             "spec_n_max": 2,
             "spec_n_min": 1,
             "spec_p_min": 0.5,
+            "require_spec": True,
         }
         assert server.seen[0][2] == fields
         assert {name: server.bodies[-1][name] for name in fields} == fields
@@ -314,7 +315,7 @@ class TestFailures:
     def test_what_is_no_address(self, cli: Cli, data_dir: Path, host: str) -> None:
         assert cli("run", "org/repo", "-p", "hi", "--host", host).code == 2
 
-    @pytest.mark.parametrize("flag", ["--threads=1", "--runtime=llama_cpp", "--require-spec"])
+    @pytest.mark.parametrize("flag", ["--threads=1", "--runtime=llama_cpp", "--no-draft-adapt"])
     def test_what_a_request_cannot_carry_is_no_flag(
         self, cli: Cli, data_dir: Path, flag: str
     ) -> None:

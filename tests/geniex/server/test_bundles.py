@@ -59,6 +59,9 @@ def test_speculation_is_ignored_and_said_so(client: TestClient, spec_type: str) 
     assert told["warnings"] == [NO_SPECULATION]
     assert (told["speculation"]["state"], told["speculation"]["reason"]) == ("off", NO_SPECULATION)
     assert chat(client)["geniex"]["warnings"] == []
+    error = chat(client, 400, spec_type=spec_type, require_spec=True, **draft)["error"]
+    assert (error["param"], error["code"]) == ("require_spec", "unsupported_parameter")
+    assert error["message"].startswith("speculative decoding is only supported by llama_cpp, not")
 
 
 def test_unit_context_and_layers_are_ignored_and_said_so(client: TestClient) -> None:

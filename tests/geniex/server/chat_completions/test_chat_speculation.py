@@ -56,6 +56,15 @@ def test_speculation_that_cannot_be_is_told_why(over: Over) -> None:
     assert any("the pair does not match" in warning for warning in told["warnings"])
 
 
+def test_speculation_that_is_required_and_cannot_be_is_refused(over: Over) -> None:
+    door = over(Script(), Script(), spec_failure="the pair does not match")
+    error = door.refused(spec_type="ngram-simple", require_spec=True)
+    assert (error["param"], error["code"]) == ("require_spec", "unsupported_parameter")
+    assert error["message"].startswith("the pair does not match. Without `require_spec`")
+    for free in (False, None):
+        assert answered(door, spec_type="ngram-simple", require_spec=free).choices
+
+
 @pytest.mark.parametrize("spec_type", ["none", "", None])
 def test_no_speculation(chat: Door, spec_type: str | None) -> None:
     answered(chat, spec_type=spec_type)
@@ -68,6 +77,8 @@ def test_no_speculation(chat: Door, spec_type: str | None) -> None:
         ({"spec_type": "mtp"}, "spec_type", "invalid_value"),
         ({"spec_type": "draft-eagle3"}, "spec_type", "invalid_value"),
         ({"spec_n_max": 3}, "spec_n_max", "invalid_value"),
+        ({"require_spec": True}, "require_spec", "invalid_value"),
+        ({"spec_type": "auto", "require_spec": 1}, "require_spec", "invalid_value"),
         ({"spec_draft_model": DRAFT}, "spec_draft_model", "invalid_value"),
         ({"spec_type": "draft-mtp", "spec_n_max": 2, "spec_n_min": 3}, "spec_n_min", None),
         ({"spec_type": "draft-mtp", "spec_p_min": 1.5}, "spec_p_min", None),
