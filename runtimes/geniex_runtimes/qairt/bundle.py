@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from geniex_catalogue.errors import BundleError, BundleTargetError
-from geniex_catalogue.folder import BUNDLE_CONFIG
+from geniex_catalogue.folder import BUNDLE_CONFIG, BUNDLE_FACTS
 from geniex_runtimes.contract import SamplingOptions
 from geniex_runtimes.qairt.bundle_facts import (
     GraphName,
+    HtpTarget,
     Metadata,
     chat_template,
     read_metadata,
@@ -22,6 +23,8 @@ from geniex_runtimes.qairt.bundle_tokenizer import read_token_texts
 _MAX_CONTEXT = 1 << 24
 _MAX_VOCABULARY = 1 << 24
 _MAX_SHARDS = 256
+# dialogs of other types draft tokens of their own, and ask the sampler for several at once
+_BASIC = "basic"
 # the text part of a bundle for images
 _TEXT_GENERATOR = "text-generator.json"
 
@@ -81,10 +84,13 @@ def read_bundle(folder: Path) -> Bundle:
     tokenizer = inside(folder, *_named(dialog.section("tokenizer"), "path"))
     extensions = _extensions(folder, engine.section("backend"))
     target = read_target(extensions) if extensions else metadata.target
+    if extensions:
+        _check_targets(folder, metadata, extensions, target)
     context = dialog.section("context")
-    bos_id, eos_ids, pad_id = _special_ids(context)
-    texts = read_token_texts(tokenizer, bos_id, eos_ids)
     length = _required(context, "size", _MAX_CONTEXT)
+    vocab_size = _required(context, "n-vocab", _MAX_VOCABULARY)
+    bos_id, eos_ids, pad_id = _special_ids(context, vocab_size)
+    texts = read_token_texts(tokenizer, bos_id, eos_ids)
     named = [folder / BUNDLE_CONFIG, tokenizer, *shards, *([extensions] if extensions else [])]
     return Bundle(
         folder=folder,
@@ -95,7 +101,7 @@ def read_bundle(folder: Path) -> Bundle:
         config=config.values,
         context_length=length,
         context_lengths=_lengths(metadata, length),
-        vocab_size=_required(context, "n-vocab", _MAX_VOCABULARY),
+        vocab_size=vocab_size,
         bos_id=bos_id,
         eos_ids=eos_ids,
         pad_id=pad_id,
@@ -133,6 +139,12 @@ def _dialog(config: Section) -> Section:
     """The part of genie_config.json that describes a text model."""
     dialog = config.section("dialog")
     if dialog.values:
+        if (kind := dialog.text("type")) not in (None, _BASIC):
+            raise dialog.fault(
+                "type",
+                f"is {kind[:40]!a}; only `{_BASIC}` is supported",
+                hint="only bundles that draft no tokens of their own run here",
+            )
         return dialog
     others = sorted(key for key in config.values if key != "version")
     found = f"only `{'`, `'.join(others)[:200]}`" if others else "nothing"
@@ -172,6 +184,19 @@ def _extensions(folder: Path, backend: Section) -> Path | None:
     return inside(folder, *_named(backend, "extensions"))
 
 
+def _check_targets(folder: Path, metadata: Metadata, extensions: Path, target: HtpTarget) -> None:
+    """metadata.json and the back-end settings have to be for one Hexagon."""
+    stated, settings = metadata.target.htp_arch, target.htp_arch
+    if stated is None or settings is None or stated == settings:
+        return
+    raise BundleError(
+        folder / BUNDLE_FACTS,
+        f"`chipset_attributes.htp_version` is {stated}, and `{extensions.name}` is for "
+        f"HTP v{settings}",
+        hint="files of two bundles are mixed: pull or import the bundle again",
+    )
+
+
 def _required(section: Section, key: str, high: int) -> int:
     value = section.whole(key, 1, high)
     if value is None:
@@ -179,12 +204,26 @@ def _required(section: Section, key: str, high: int) -> int:
     return value
 
 
-def _special_ids(context: Section) -> tuple[int | None, tuple[int, ...], int | None]:
-    """The ids of BOS, EOS and padding; -1 stands for no such token."""
+def _special_ids(
+    context: Section, vocab_size: int
+) -> tuple[int | None, tuple[int, ...], int | None]:
+    """The ids of BOS, EOS and padding; -1 stands for no such token, but one has to be EOS."""
     bos = context.whole("bos-token", -1, _MAX_VOCABULARY)
     eos = context.wholes("eos-token", -1, _MAX_VOCABULARY)
     pad = context.whole("pad-token", -1, _MAX_VOCABULARY)
     ends = tuple(token for token in eos if token >= 0)
+    if not ends:
+        raise context.fault(
+            "eos-token",
+            "names no token: no answer would end",
+            hint="set it to the id of the token that ends an answer, or export the bundle anew",
+        )
+    for key, tokens in (("bos-token", (bos,)), ("eos-token", eos), ("pad-token", (pad,))):
+        for token in tokens:
+            if token is not None and token >= vocab_size:
+                raise context.fault(
+                    key, f"is {token}, which is not among the {vocab_size} tokens of `n-vocab`"
+                )
     return (
         bos if bos is not None and bos >= 0 else None,
         ends,

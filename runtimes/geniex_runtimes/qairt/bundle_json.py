@@ -26,9 +26,9 @@ class Section:
         self.values = values
         self.place = place
 
-    def fault(self, key: str, problem: str) -> BundleError:
+    def fault(self, key: str, problem: str, *, hint: str | None = None) -> BundleError:
         """The error for a key."""
-        return BundleError(self.file, f"`{self._path(key)}` {problem}")
+        return BundleError(self.file, f"`{self._path(key)}` {problem}", hint=hint)
 
     def section(self, key: str) -> "Section":
         """An object; an absent one is empty."""

@@ -1,11 +1,13 @@
 """Files that a bundle's JSON files name: inside its folder, there, and not empty."""
 
 import stat
+from collections.abc import Sequence
 from pathlib import Path, PureWindowsPath
 
 from geniex_catalogue.errors import BundleError, ModelRefError
 from geniex_catalogue.names import check_file_name
 
+DAMAGED = "pull or import the bundle again; if that changes nothing, export it anew"
 _AGAIN = "pull or import the bundle again: files of it did not arrive"
 
 
@@ -43,3 +45,10 @@ def inside(folder: Path, section_file: Path, key: str, name: str) -> Path:
     if facts.st_size == 0:
         raise BundleError(section_file, f"`{key}` names {shown}, which is empty", hint=_AGAIN)
     return path
+
+
+def unloadable(shards: Sequence[Path], by: str) -> BundleError:
+    """The error for context binaries that look whole, and that `by` could not load."""
+    first, *others = shards
+    also = "".join(f"or `{one.name}` " for one in others)
+    return BundleError(first, f"{also}cannot be loaded by {by}: it may be damaged", hint=DAMAGED)

@@ -17,6 +17,7 @@ from geniex_catalogue.errors import (
 )
 from geniex_runtimes.contract import Done, Event, Profile, QairtEngine, TextEvent
 from geniex_runtimes.qairt import protocol
+from geniex_runtimes.qairt.bundle_paths import DAMAGED
 from geniex_runtimes.qairt.engine import EngineMissingError
 from geniex_runtimes.qairt.process import WorkerProcess
 
@@ -275,8 +276,10 @@ class Foreman:
         self, worker: WorkerProcess, failed: protocol.Failed | None
     ) -> LoadError | EngineMissingError:
         """The error for a load that the worker refused, or did not survive."""
+        hint = failed.hint if failed is not None else None
         if failed is None:
             reason = f"the worker {worker.death()} while it loaded"
+            hint = f"the context binaries in `{self._job.folder}` may be damaged: {DAMAGED}"
         elif failed.kind == "missing":
             return EngineMissingError(failed.message)
         else:
@@ -284,7 +287,6 @@ class Foreman:
             worker.kill()
         worker.settle()
         words = worker.last_words()
-        hint = failed.hint if failed is not None and failed.hint else None
         return LoadError(
             f"`{self._job.name}` does not load: {reason}" + (f" ({words})" if words else ""),
             hint=hint,

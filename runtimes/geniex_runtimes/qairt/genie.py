@@ -25,16 +25,16 @@ from pathlib import Path
 from typing import Any
 
 from geniex_runtimes.qairt.bundle import Bundle, read_bundle
+from geniex_runtimes.qairt.bundle_paths import unloadable
 from geniex_runtimes.qairt.engine import Choose, EngineError, EngineOptions, Floats
 from geniex_runtimes.qairt.genie_library import (
     CONTEXT_EXCEEDED,
     Dialog,
+    DialogError,
     GenieLibrary,
     sampler_settings,
 )
 
-# others draft tokens of their own, and ask the sampler for several at once
-_BASIC = "basic"
 _TOKENS = "geniex_tokens.json"
 # as AI Hub compiles its prompt graphs; only for bundles that do not say
 _USUAL_WIDTH = 128
@@ -52,8 +52,6 @@ class GenieEngine:
         if options.sliding_window:
             raise EngineError("the engine genie has no sliding window; the engine ort does")
         bundle = read_bundle(folder)
-        if (kind := bundle.config["dialog"].get("type", _BASIC)) != _BASIC:
-            raise EngineError(f"its dialog is of type `{kind}`; only `{_BASIC}` is supported")
         self._library = GenieLibrary(options.libraries)
         self._config = dialog_config(bundle)
         self._context_length = bundle.context_length
@@ -62,7 +60,7 @@ class GenieEngine:
         self._room = prompt_room(bundle)
         self._run: _Run | None = None
         self._held: list[int] = []
-        self._dialog: Dialog | None = Dialog(self._library, self._config)
+        self._dialog: Dialog | None = self._first_dialog(bundle)
 
     @property
     def context_length(self) -> int:
@@ -89,6 +87,13 @@ class GenieEngine:
         if run.error is not None:
             raise run.error
         return kept
+
+    def _first_dialog(self, bundle: Bundle) -> Dialog:
+        """Load the shards. Raises EngineError, and BundleError where libGenie takes none of it."""
+        try:
+            return Dialog(self._library, self._config)
+        except DialogError as exc:
+            raise unloadable(bundle.shards, f"libGenie ({exc})") from exc
 
     def _kept(self, prompt: Sequence[int]) -> int:
         """How many tokens a rewind keeps; 0 where it would keep none, or cannot be trusted."""
@@ -218,7 +223,7 @@ def dialog_config(bundle: Bundle) -> dict[str, Any]:
 
 def end_token(bundle: Bundle) -> int:
     """The token that tells libGenie to stop; a real one, since it pads prompts with it."""
-    return bundle.eos_ids[0] if bundle.eos_ids else bundle.vocab_size - 1
+    return bundle.eos_ids[0]
 
 
 def prompt_room(bundle: Bundle) -> int:

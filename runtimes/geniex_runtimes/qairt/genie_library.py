@@ -52,6 +52,10 @@ _FUNCTIONS: dict[str, list[Any]] = {
 Sample: TypeAlias = "Callable[[Floats], int]"
 
 
+class DialogError(EngineError):
+    """Raised where libGenie understands a configuration, and cannot load what it names."""
+
+
 class GenieLibrary:
     """libGenie in this process, and the one sampler that all its dialogs ask."""
 
@@ -92,7 +96,10 @@ class Dialog:
     """A loaded bundle and its KV cache. Belongs to one thread."""
 
     def __init__(self, library: GenieLibrary, config: Mapping[str, Any]) -> None:
-        """Load what a genie_config.json with absolute paths names. Raises EngineError."""
+        """Load what a genie_config.json with absolute paths names.
+
+        Raises DialogError where that does not load, EngineError where it is not understood.
+        """
         self._library = library
         settings, handle = c_void_p(), c_void_p()
         text = json.dumps(config).encode()
@@ -100,6 +107,8 @@ class Dialog:
         try:
             library.call("GenieDialogConfig_bindLogger", settings, library.log)
             library.call("GenieDialog_create", settings, ctypes.byref(handle))
+        except EngineError as exc:
+            raise DialogError(str(exc)) from exc
         finally:
             library.call("GenieDialogConfig_free", settings)
         self._handle: c_void_p | None = handle

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from geniex_catalogue.errors import GenieXError
 from geniex_runtimes.qairt.bundle import Bundle, read_bundle
 from geniex_runtimes.qairt.encoding import Floats, encoding_of
 from geniex_runtimes.qairt.engine import Choose, EngineError, EngineOptions
@@ -39,12 +38,12 @@ class OrtEngine:
     """A bundle's graphs, and the KV cache of one sequence, which is ours: rewinding is free."""
 
     def __init__(self, folder: Path, options: EngineOptions) -> None:
-        """Load a bundle. Raises EngineError and EngineMissingError."""
+        """Load it. Raises EngineMissingError, EngineError, BundleError, LoadError."""
+        bundle = read_bundle(folder)
+        shards = shards_of(bundle, options.libraries)
         try:
-            bundle = read_bundle(folder)
-            shards = shards_of(bundle, options.libraries)
             self._layout = layout_of([graphs for _, graphs in shards])
-        except (GenieXError, LayoutError) as exc:
+        except LayoutError as exc:
             raise EngineError(str(exc)) from exc
         self._pad = bundle.pad_id or 0
         self._sliding = options.sliding_window

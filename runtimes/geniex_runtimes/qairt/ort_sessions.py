@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from geniex_runtimes.qairt.bundle_paths import unloadable
 from geniex_runtimes.qairt.engine import EngineError, EngineMissingError
 from geniex_runtimes.qairt.inspection import GraphFacts
 from geniex_runtimes.qairt.wrapper import ElementError, wrap
@@ -19,7 +20,10 @@ class QnnSessions:
     """A session for each graph, by the graph's name."""
 
     def __init__(self, shards: Sequence[tuple[Path, Sequence[GraphFacts]]]) -> None:
-        """Load the graphs of context binaries. Raises EngineError and EngineMissingError."""
+        """Load the graphs of context binaries.
+
+        Raises BundleError for one that does not load, EngineError, EngineMissingError.
+        """
         self._sessions: dict[str, Any] = {}
         devices = _devices()
         for binary, graphs in shards:
@@ -87,7 +91,7 @@ def _session(binary: Path, graph: GraphFacts, shared: bool, devices: list[Any]) 
     except ElementError as exc:
         raise EngineError(f"the graph `{graph.name}` cannot be run: {exc}") from exc
     except Exception as exc:
-        raise EngineError(f"`{binary.name}` does not load: {_first_line(exc)}") from exc
+        raise unloadable([binary], f"onnxruntime ({_first_line(exc)})") from exc
     # or a failed run is tried again elsewhere
     session.disable_fallback()
     return session

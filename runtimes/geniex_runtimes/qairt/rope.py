@@ -16,6 +16,8 @@ import numpy.typing as npt
 Doubles = npt.NDArray[np.float64]
 
 _THETA = 10000.0
+# how many frequencies a head has: of the back end, and of the model's positional encoding
+_WIDTHS = ("pos-id-dim", "rope-dim")
 
 
 class RopeError(ValueError):
@@ -43,6 +45,7 @@ def rope_of(config: Mapping[str, Any], width: int, context_length: int) -> Rope:
         described = _section(_section(engine, "backend"), "QnnHtp")
     elif (kind := described.get("type", "rope")) != "rope":
         raise RopeError(f"the positional encoding `{kind}` is not supported")
+    _check_width(described, width)
     theta = _number(described, "rope-theta", _THETA)
     frequencies = theta ** (-np.arange(width, dtype=np.float64) / width)
     scaling = _section(described, "rope-scaling")
@@ -59,6 +62,16 @@ def rope_of(config: Mapping[str, Any], width: int, context_length: int) -> Rope:
             return _longrope(frequencies, scaling, context_length)
         case other:
             raise RopeError(f"the rotary scaling `{other}` is not supported")
+
+
+def _check_width(described: Mapping[str, Any], width: int) -> None:
+    """The frequencies that are stated have to be those that the graphs take."""
+    if _section(described, "rope-scaling").get("rope-type") == "partial":
+        return  # the graphs take fewer than a head has, which may be what is stated
+    for key in _WIDTHS:
+        stated = described.get(key)
+        if stated is not None and stated != width:
+            raise RopeError(f"`{key}` is {stated!r:.40}, and the graphs take {width} frequencies")
 
 
 def _llama3(frequencies: Doubles, scaling: Mapping[str, Any]) -> Doubles:

@@ -87,8 +87,7 @@ def _check_arch(binary: BinaryFacts, bundle: Bundle) -> None:
         return
     raise BundleError(
         binary.path,
-        f"is compiled for HTP v{compiled}, and "
-        f"`{bundle.extensions.name if bundle.extensions else ''}` is for v{settings}",
+        f"is compiled for HTP v{compiled}, and the settings beside it are for v{settings}",
         hint="files of two bundles are mixed: pull or import the bundle again",
     )
 

@@ -41,6 +41,10 @@ def _for_another_npu(folder: Path) -> None:
     settings = json.loads(file.read_text())
     settings["devices"][0] |= {"dsp_arch": "v81", "soc_model": 88}
     file.write_text(json.dumps(settings))
+    file = folder / "metadata.json"
+    facts = json.loads(file.read_text())
+    facts["chipset_attributes"] |= {"htp_version": 81, "soc_model": 88}
+    file.write_text(json.dumps(facts))
 
 
 def _newer(folder: Path) -> None:

@@ -60,15 +60,15 @@ def test_what_a_whole_bundle_says(folder: Path) -> None:
 def test_what_may_be_left_out(folder: Path) -> None:
     for name in (META, "tokenizer_config.json", EXT):
         (folder / name).unlink()
-    for path in ("engine.backend.extensions", "sampler", "context.bos-token", "context.eos-token"):
+    for path in ("engine.backend.extensions", "sampler", "context.bos-token"):
         put(GENIE, f"dialog.{path}", ...)(folder)
     put(TOKENIZER, "added_tokens", ...)(folder)
     bundle = read_bundle(folder)
     assert bundle.model_id == "plain"  # the folder's name
     assert (bundle.extensions, bundle.htp_arch, bundle.qairt_version) == (None, None, None)
-    assert (bundle.bos_id, bundle.eos_ids, bundle.chat_template) == (None, (), None)
+    assert (bundle.bos_id, bundle.chat_template) == (None, None)
     assert (bundle.sampling, bundle.graphs) == (SamplingOptions(), ())
-    assert (bundle.context_lengths, bundle.control_tokens) == ((64,), frozenset())
+    assert (bundle.context_lengths, bundle.control_tokens) == ((64,), frozenset({"<end>"}))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_may_be_left_out(folder: Path) -> None:
         pytest.param(
             put(GENIE, "dialog.context.eos-token", 1), "end_tokens", {"</s>"}, id="eos is special"
         ),
-        pytest.param(put(GENIE, "dialog.context.eos-token", 99), "eos_token", "", id="eos unknown"),
+        pytest.param(put(GENIE, "dialog.context.eos-token", 5), "eos_token", "", id="eos unknown"),
         pytest.param(put(GENIE, "dialog.context.bos-token", -1), "bos_id", None, id="no bos"),
         pytest.param(put(GENIE, "dialog.context.pad-token", 5), "pad_id", 5, id="padding"),
         pytest.param(
@@ -120,7 +120,7 @@ def test_what_may_be_left_out(folder: Path) -> None:
             id="penalty",
         ),
         pytest.param(
-            put(EXT, "devices", [{"soc_id": 69, "dsp_arch": "V79"}]), "htp_arch", 79, id="soc_id"
+            put(EXT, "devices", [{"soc_id": 69, "dsp_arch": "V73"}]), "soc_model", 69, id="soc_id"
         ),
         pytest.param(put(EXT, "devices", []), "htp_arch", 73, id="no device"),
         pytest.param(put(META, "chipset_attributes", ...), "chipset", None, id="no chipset"),
@@ -236,6 +236,38 @@ DAMAGE = {
         put(GENIE, "dialog.context.eos-token", ["</s>"]),
         GENIE,
         "`dialog.context.eos-token` is not a whole number",
+    ),
+    "no eos": (
+        put(GENIE, "dialog.context.eos-token", []),
+        GENIE,
+        "`dialog.context.eos-token` names no token: no answer would end",
+    ),
+    "eos of none": (put(GENIE, "dialog.context.eos-token", -1), GENIE, "names no token"),
+    "eos left out": (put(GENIE, "dialog.context.eos-token", ...), GENIE, "names no token"),
+    "bos beyond": (
+        put(GENIE, "dialog.context.bos-token", 99999),
+        GENIE,
+        "`dialog.context.bos-token` is 99999, which is not among the 6 tokens of `n-vocab`",
+    ),
+    "eos beyond": (
+        put(GENIE, "dialog.context.eos-token", [1, 6]),
+        GENIE,
+        "`dialog.context.eos-token` is 6, which is not among the 6 tokens",
+    ),
+    "padding beyond": (
+        put(GENIE, "dialog.context.pad-token", 7),
+        GENIE,
+        "`dialog.context.pad-token` is 7, which is not among the 6 tokens",
+    ),
+    "a dialog that drafts": (
+        put(GENIE, "dialog.type", "spd"),
+        GENIE,
+        "`dialog.type` is 'spd'; only `basic` is supported",
+    ),
+    "metadata of another Hexagon": (
+        put(META, "chipset_attributes.htp_version", 81),
+        META,
+        "`chipset_attributes.htp_version` is 81, and `htp.json` is for HTP v73",
     ),
     "hot": (
         put(GENIE, "dialog.sampler.temp", 1e9),

@@ -33,6 +33,18 @@ def made(described: dict[str, Any], width: int = 2, context: int = 512) -> Rope:
 
 
 @pytest.mark.parametrize(
+    "described",
+    [config({"rope-dim": 32}), config(None, {"pos-id-dim": 32})],
+    ids=["of-the-model", "of-the-back-end"],
+)
+def test_a_width_that_is_not_the_graphs_is_refused(described: Any) -> None:
+    with pytest.raises(RopeError, match=r"-dim` is 32, and the graphs take 2 frequencies"):
+        rope_of(described, 2, 64)
+    partial = config({"rope-dim": 32, "rope-scaling": {"rope-type": "partial"}})
+    assert rope_of(partial, 2, 64).frequencies.shape == (2,)
+
+
+@pytest.mark.parametrize(
     ("rope", "frequencies", "scale"),
     [
         pytest.param(rope_of(config(None), 2, 64), [1, 0.01], 1, id="nothing-said"),

@@ -128,6 +128,11 @@ def cut(length: int) -> Change:
     return change
 
 
+def for_another_hexagon(folder: Path) -> None:
+    put("metadata.json", "chipset_attributes.htp_version", 81)(folder)
+    put("htp_backend_ext_config.json", "devices.0.dsp_arch", "v81")(folder)
+
+
 SHARDS = {
     "truncated": (cut(300_000), "is truncated: it has 300000 of "),
     "cut in its head": (cut(2000), "is truncated: it has 2000 of "),
@@ -145,8 +150,8 @@ SHARDS = {
         "gives logits of 512 tokens, and genie_config.json says 500",
     ),
     "settings for another Hexagon": (
-        put("htp_backend_ext_config.json", "devices.0.dsp_arch", "v81"),
-        "is compiled for HTP v73, and `htp_backend_ext_config.json` is for v81",
+        for_another_hexagon,
+        "is compiled for HTP v73, and the settings beside it are for v81",
     ),
 }
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -155,10 +157,16 @@ def test_a_bundle_that_libgenie_refuses(qairt_bundles: QairtBundles, tmp_path: P
         load(folder)
     assert "unheard-of" in no.value.message
     del config["dialog"]["engine"]["unheard-of"]
-    config["dialog"]["type"] = "ssd-q1"
     file.write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(LoadError, match="its dialog is of type `ssd-q1`; only `basic`"):
-        load(folder)
+    shard = next(folder.glob("*.bin"))
+    whole = bytearray(shard.read_bytes())
+    at = len(whole) // 10
+    whole[at : at + 4096] = random.Random(1).randbytes(4096)
+    shard.write_bytes(whole)
+    for engine in ("genie", "ort"):
+        with pytest.raises(LoadError, match=f"`{re.escape(str(shard))}` cannot be loaded by") as no:
+            load(folder, qairt_engine=engine)
+        assert str(no.value.hint).startswith("pull or import the bundle again")
     with pytest.raises(LoadError, match="was given up"):
         runtime.QairtRuntime().load(
             resolved(qairt_bundles.folder()), LoadOptions(), progress=lambda _: False
