@@ -5,7 +5,7 @@ from contextlib import closing
 from typing import Protocol
 
 from geniex.chat.messages import Message
-from geniex.chat.reasoning import Part
+from geniex.chat.reasoning import Kind, Part
 from geniex.cli import profile
 from geniex.cli.output import Output
 from geniex.client.model import ServedModel
@@ -43,8 +43,13 @@ class Conversation:
         self.options = options
         self.system = system
         self.messages: list[Message] = []
+        self._heard: list[Part] = []
         self._live = live
         self._told: set[str] = set()
+
+    def heard(self, kind: Kind) -> str:
+        """What has come of the answer under way, or of one that failed; empty once it is whole."""
+        return "".join(part.text for part in self._heard if part.kind == kind)
 
     def ask(self, text: str) -> Answer:
         """One turn. What was said before a Ctrl-C stays in the chat.
@@ -54,14 +59,13 @@ class Conversation:
         """
         user = Message("user", text)
         system = [Message("system", self.system)] if self.system else []
-        heard: list[str] = []
         try:
             answer = self._show(
-                lambda: self.model.answer([*system, *self.messages, user], self.options), heard
+                lambda: self.model.answer([*system, *self.messages, user], self.options)
             )
         except KeyboardInterrupt:
-            if heard:
-                self.messages += [user, Message("assistant", "".join(heard))]
+            if heard := self.heard("content"):
+                self.messages += [user, Message("assistant", heard)]
             raise
         if answer.content or answer.reasoning:
             reasoning = answer.reasoning or None
@@ -70,10 +74,11 @@ class Conversation:
 
     def go_on(self, tokens: Sequence[int]) -> Answer:
         """One raw turn from token ids; the chat does not remember it."""
-        return self._show(lambda: self.model.answer_tokens(tokens, self.options), [])
+        return self._show(lambda: self.model.answer_tokens(tokens, self.options))
 
-    def _show(self, start: Callable[[], Events], heard: list[str]) -> Answer:
-        """Show the parts as they come and the profile at the end; `heard` gets the content."""
+    def _show(self, start: Callable[[], Events]) -> Answer:
+        """Show the parts as they come and the profile at the end."""
+        self._heard = []
         thinking = False
         answer = None
         output = self.output
@@ -85,8 +90,7 @@ class Conversation:
                     if not isinstance(event, Part):
                         continue
                     status.stop()
-                    if event.kind == "content":
-                        heard.append(event.text)
+                    self._heard.append(event)
                     thinking = self._show_part(event, thinking)
         finally:
             if self._live:
@@ -96,6 +100,7 @@ class Conversation:
         if answer is None:
             raise RuntimeError("the runtime ended without a result")
         self._show_end(answer)
+        self._heard = []
         return answer
 
     def _show_part(self, part: Part, thinking: bool) -> bool:

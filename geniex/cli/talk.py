@@ -38,14 +38,13 @@ def _answers(conversation: Conversation, turns: Turns) -> Iterator[Answer]:
         yield conversation.ask(text)
 
 
-def _interrupted(conversation: Conversation, said: int) -> dict[str, Any]:
-    """The answer that was under way, as far as it was heard; `said` messages came before it."""
-    heard = conversation.messages[said:][-1:]
+def _unfinished(conversation: Conversation, how: str) -> dict[str, Any]:
+    """The answer that was under way, as far as it was heard, and how it ended."""
     return {
-        "answer": heard[0].text if heard else "",
-        "reasoning": None,
-        "finish_reason": "cancelled",
-        "stop_reason": "cancelled",
+        "answer": conversation.heard("content"),
+        "reasoning": conversation.heard("reasoning") or None,
+        "finish_reason": how,
+        "stop_reason": how,
         "usage": None,
         "timings": None,
         "speculation": None,
@@ -55,24 +54,24 @@ def _interrupted(conversation: Conversation, said: int) -> dict[str, Any]:
 def _report(conversation: Conversation, turns: Turns, facts: Mapping[str, Any]) -> None:
     """Write the one object of `--json`: the last turn's answer, all turns, the facts.
 
-    Where a turn fails, those before it are written, and the error is raised on; of one that is
-    interrupted what has been heard is written too.
+    Where a turn fails or is interrupted, those before it are written and what has been heard of
+    it, and the error is raised on. Nothing is written where nothing was heard at all.
     """
     from geniex.cli.profile import as_json
 
     answers: list[dict[str, Any]] = []
     failure: BaseException | None = None
-    said = len(conversation.messages)
     try:
         for one in _answers(conversation, turns):
             answers.append(as_json(one, conversation.model))
-            said = len(conversation.messages)
     except GenieXError as exc:
+        if conversation.heard("content") or conversation.heard("reasoning"):
+            answers.append(_unfinished(conversation, "error"))
         if not answers:
             raise
         failure = exc
     except KeyboardInterrupt as exc:
-        answers.append(_interrupted(conversation, said))
+        answers.append(_unfinished(conversation, "cancelled"))
         failure = exc
     prompts = turns.texts or (None,)
     report = {

@@ -43,6 +43,19 @@ class TestJson:
         scripted(Recorder(Script(error=GenerationError("bad"))))
         assert cli("infer", "-p", "one", "--json").out == ""
 
+    @pytest.mark.parametrize("turns", [("-p", "one"), ("--token-file",)], ids=["chat", "tokens"])
+    def test_what_was_heard_before_an_error_is_not_lost(
+        self, cli: Cli, scripted: Install, tmp_path: Path, turns: tuple[str, ...]
+    ) -> None:
+        (file := tmp_path / "tokens").write_text("104 105")
+        ask = turns if len(turns) > 1 else (*turns, str(file))
+        scripted(Recorder(Script(HELLO.pieces, error=GenerationError("it died"), error_after=2)))
+        result = cli("infer", *ask, "--json")
+        assert result.code == 1 and "Error: it died" in result.err
+        assert [turn["answer"] for turn in result.json["turns"]] == ["Hello, "]
+        assert (result.json["answer"], result.json["finish_reason"]) == ("Hello, ", "error")
+        assert result.json["error"] == "it died" and result.json["usage"] is None
+
     @pytest.mark.parametrize(("after", "heard"), [(0, ""), (2, "Hello, ")])
     def test_what_was_heard_before_ctrl_c_is_not_lost(
         self, cli: Cli, scripted: Install, data_dir: Path, after: int, heard: str
