@@ -123,6 +123,7 @@ class OpenModel:
             return self.loaded.generate(request)
         except ContextLengthError as exc:
             if self.resolved.format == "qairt":
+                exc.fixed = True
                 exc.hint = "shorten the prompt: the context of a bundle is fixed"
             raise
 

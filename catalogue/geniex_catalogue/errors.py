@@ -352,7 +352,8 @@ class SpeculativeError(GenieXError):
 class ContextLengthError(GenieXError):
     """Raised when a prompt does not fit; both numbers are tokens.
 
-    `at_least`: the prompt is so long that its tokens were not counted, only bounded.
+    `at_least`: the prompt is so long that its tokens were not counted, only bounded. `fixed`: the
+    context is as the model was compiled, and no option changes it.
     """
 
     def __init__(self, prompt_tokens: int, context_length: int, *, at_least: bool = False) -> None:
@@ -366,6 +367,7 @@ class ContextLengthError(GenieXError):
         self.prompt_tokens = prompt_tokens
         self.context_length = context_length
         self.at_least = at_least
+        self.fixed = False
 
 
 class TemplateError(GenieXError):

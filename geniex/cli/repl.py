@@ -65,7 +65,9 @@ class Repl:
                 self._output.note("(stopped)")
             except GenieXError as exc:
                 if _is_full(exc) and self._conversation.messages:
-                    exc.hint = "`/clear` forgets the chat and makes room; `--nctx` sets how much"
+                    exc.hint = "`/clear` forgets the chat and makes room"
+                    if self._conversation.facts.runtime != "qairt":
+                        exc.hint += "; `--nctx` sets how much"
                 tell(exc)
 
 

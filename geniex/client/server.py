@@ -200,7 +200,8 @@ def refusal(
             message, code=code, hint="give its key with `--api-key`, or set GENIEX_APIKEY"
         )
     if code == "context_length_exceeded":
-        hint = "shorten the prompt, or raise the context with `--nctx`"
+        more = "" if "is fixed" in message else ", or raise the context with `--nctx`"
+        hint = f"shorten the prompt{more}"
         return ServerError(message, code=code, hint=hint)
     if facts.get("type") != "invalid_request_error":
         return ServerError(message, code=code if isinstance(code, str) else None)

@@ -198,10 +198,11 @@ def _body(status: int, message: str, param: str | None, code: str | None) -> Err
 def _text(error: e.GenieXError) -> str:
     if isinstance(error, e.ContextLengthError):
         least = "at least " if error.at_least else ""
+        more = ": the context of a bundle is fixed." if error.fixed else ", or raise `nctx`."
         return (
             f"This model's maximum context length is {error.context_length} tokens. However, you "
             f"requested {least}{error.prompt_tokens} tokens in the prompt. Please shorten the "
-            "prompt, or raise `nctx`."
+            f"prompt{more}"
         )
     text = _with_hint(error.message, _hint(error)).replace("`geniex list`", "`GET /v1/models`")
     return without_paths(_FLAG.sub(_field_of, text))

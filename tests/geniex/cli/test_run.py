@@ -222,6 +222,11 @@ class TestFailures:
             ("/load", 500, {"type": "server_error"}, 1, "Error: it says no"),
             ("/completions", 400, {"code": "invalid_value"}, 2, "Error: it says no"),
             ("/completions", 400, {"code": "context_length_exceeded"}, 1, "`--nctx`"),
+            (
+                *("/completions", 400),
+                {"code": "context_length_exceeded", "message": "the context of a bundle is fixed"},
+                *(1, "hint: shorten the prompt\n"),
+            ),
         ],
     )
     def test_a_refusal(

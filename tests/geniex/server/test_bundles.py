@@ -74,6 +74,14 @@ def test_unit_context_and_layers_are_ignored_and_said_so(client: TestClient) -> 
     assert (told["compute"], told["context_length"]) == ("npu", CONTEXT)
 
 
+def test_a_full_context_is_no_matter_of_a_field(client: TestClient) -> None:
+    long = [{"role": "user", "content": "x" * 2 * CONTEXT}]
+    error = chat(client, 400, messages=long)["error"]
+    assert (error["param"], error["code"]) == ("messages", "context_length_exceeded")
+    assert error["message"].endswith("the context of a bundle is fixed.")
+    assert f"is {CONTEXT} tokens" in error["message"] and "nctx" not in error["message"]
+
+
 def test_an_image_is_left_out_and_said_so(client: TestClient) -> None:
     content = [{"type": "text", "text": "Hi"}, IMAGE]
     [warning] = chat(client, messages=[{"role": "user", "content": content}])["geniex"]["warnings"]
