@@ -8,7 +8,9 @@ Every function takes `data_dir`, else GENIEX_DATADIR, else `~/.cache/geniex`. Wh
 a GenieXError, as on the command line.
 """
 
+import logging
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -21,6 +23,8 @@ from geniex_catalogue.names import AI_HUB_ORG, ModelRef, local_path, parse
 from geniex_catalogue.resolver import ResolvedModel, Use, resolve
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
+
+log = logging.getLogger("geniex.model_manager")
 
 DataDir: TypeAlias = str | Path | None
 How: TypeAlias = Literal["copy", "link", "in_place"]
@@ -42,8 +46,8 @@ def pull(
 
     `revision` is a branch, tag or commit; `with_draft` fetches its draft too. `local_path` imports
     a GGUF file, folder or zip of this machine under `name` instead, as `how` says. `progress` is
-    told what arrives. Raises HubError, TransferError, DiskSpaceError, StoreError, and UsageError
-    for words that do not go together.
+    told what arrives. Raises HubError, TransferError, DiskSpaceError, StoreError, BundleError for
+    a bundle that is not whole, and UsageError for words that do not go together.
     """
     store, ref = _store(data_dir), full_ref(name, precision)
     if local_path is None:
@@ -61,9 +65,14 @@ def pull(
         raise UsageError(
             "`local_path` is a source of its own: it has no `revision`, no token and no draft"
         )
-    from geniex_catalogue.hubs.localfs import import_path
+    from geniex.bundle_import import import_checked
 
-    return import_path(ref, Path(local_path).expanduser(), store, how, progress=progress)
+    path = Path(local_path).expanduser()
+    return import_checked(ref, path, store, how, _note(ref), progress=progress)
+
+
+def _note(ref: ModelRef) -> Callable[[str], None]:
+    return lambda text: log.warning("%s: %s", ref.name, text)
 
 
 def query(

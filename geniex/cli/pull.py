@@ -169,11 +169,17 @@ def _import(
     *,
     progress: bool,
 ) -> "StoredModel":
+    from geniex.bundle_import import import_checked
     from geniex.cli.progress import shown
-    from geniex_catalogue.hubs.localfs import import_path
     from geniex_catalogue.store import Store
 
     store = Store(settings.data_dir)
     on_wait = waiting_for(str(ref), output)
+    notes: list[str] = []
     with shown(None, output, wanted=progress) as watcher:
-        return import_path(ref, path.expanduser(), store, mode, progress=watcher, on_wait=on_wait)
+        stored = import_checked(
+            ref, path.expanduser(), store, mode, notes.append, progress=watcher, on_wait=on_wait
+        )
+    for note in notes:
+        output.warn(one_line(note))
+    return stored

@@ -23,7 +23,7 @@ from geniex_catalogue.folder import (
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.hubs.archive import Archive, is_archive
 from geniex_catalogue.hubs.contract import Progress
-from geniex_catalogue.hubs.placing import Sources, copied, linked, place
+from geniex_catalogue.hubs.placing import Check, Sources, copied, linked, place
 from geniex_catalogue.manifest import MANIFEST, FileRecord, Manifest, check_file_name
 from geniex_catalogue.manifest import read as read_manifest
 from geniex_catalogue.model_lock import OnWait
@@ -35,6 +35,7 @@ from geniex_catalogue.stored import StoredModel, place_of, records_of, without
 Mode: TypeAlias = Literal["copy", "link", "in_place"]
 
 HUB = "localfs"
+_BUNDLE: Literal["qairt"] = "qairt"
 _NO_BUNDLE_PRECISION = "N/A"
 _MAX_FACTS = 16 << 20
 _WEIGHTS_OF_OTHERS = (".bin", ".pt", ".pth", ".onnx")
@@ -52,13 +53,15 @@ def import_path(
     *,
     progress: Progress | None = None,
     on_wait: OnWait | None = None,
+    check: Check | None = None,
 ) -> StoredModel:
     """Put a model of this machine into the store as `ref`; a selector in `ref` takes that alone.
 
     `path` is a GGUF file (any part of a split one), a folder or a zip. `link` makes hard links,
     `in_place` leaves the files where they are; neither works for a zip. All headers are checked
-    before anything is written, and a stopped import leaves nothing. Raises ModelPathError,
-    UsageError (no model there, or not in this mode), ModelFileError, GGUFError,
+    before anything is written, and a stopped import leaves nothing. `check` is given the folder
+    with the files of a compiled bundle before it is published; what it raises stops it. Raises
+    ModelPathError, UsageError (no model there, or not in this mode), ModelFileError, GGUFError,
     IncompleteShardsError, PrecisionNotFoundError, LoadError, ManifestError, DiskSpaceError,
     StoreError.
     """
@@ -79,13 +82,18 @@ def import_path(
             )
         with Archive(path) as archive:
             manifest = _of_archive(ref, archive)
-            return place(ref, store, manifest, archive.extract, progress, on_wait)
+            check = check if manifest.format == _BUNDLE else None
+            return place(ref, store, manifest, archive.extract, progress, on_wait, check=check)
     with readable(path):
         manifest, sources = _of_folder(ref, path) if path.is_dir() else _of_file(ref, path)
+    check = check if manifest.format == _BUNDLE else None
     if mode == "in_place":
+        if check is not None:
+            check(sources[next(iter(manifest.models.values())).name].parent)
         return _keep(ref, store, manifest, sources, on_wait)
     put = linked(sources) if mode == "link" else copied(sources)
-    return place(ref, store, manifest, put, progress, on_wait, copies=mode == "copy")
+    copies = mode == "copy"
+    return place(ref, store, manifest, put, progress, on_wait, copies=copies, check=check)
 
 
 def _keep(
@@ -242,7 +250,7 @@ def _bundle(ref: ModelRef, files: list[ModelFile], facts: BundleFacts) -> Manife
     records = [_record(file, label) for file in sorted(files, key=lambda file: file.name)]
     entry = next(record for record in records if record.name.endswith(".bin"))
     others = tuple(record for record in records if record is not entry)
-    return Manifest(ref.name, "qairt", {label: entry}, others, model_type=facts.model_type)
+    return Manifest(ref.name, _BUNDLE, {label: entry}, others, model_type=facts.model_type)
 
 
 def _of_shipped(ref: ModelRef, path: Path) -> tuple[Manifest, Sources]:

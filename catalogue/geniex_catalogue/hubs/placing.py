@@ -21,6 +21,8 @@ from geniex_catalogue.stored import StoredModel
 Sources: TypeAlias = Mapping[str, Path]
 # brings the file of that name to that path, telling the bytes written
 Put: TypeAlias = Callable[[str, Path, Callable[[int], None]], None]
+# looks at a folder, and raises what is wrong with it
+Check: TypeAlias = Callable[[Path], None]
 
 _BLOCK = 16 << 20
 # what the manifest and the lock may take besides the files
@@ -39,10 +41,12 @@ def place(
     on_wait: OnWait | None = None,
     *,
     copies: bool = True,
+    check: Check | None = None,
 ) -> StoredModel:
     """Bring all files of a manifest into the store and publish them.
 
     Whatever stops it, nothing half-done is left. `copies`: the files take room of their own.
+    `check` is given their folder when all are there; what it raises stops it.
     Raises DiskSpaceError before anything is written, StoreError, UsageError.
     """
     with store.lock(ref, on_wait):
@@ -53,6 +57,8 @@ def place(
         try:
             for record in manifest.files():
                 _put_one(put, record, staged[record.name], progress)
+            if check is not None:
+                check(folder)
             return store.publish(ref, manifest, staged)
         except BaseException:
             for path in () if is_moving(folder.parent) else staged.values():

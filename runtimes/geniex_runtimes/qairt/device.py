@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from geniex_catalogue.errors import RuntimeNotInstalledError
+from geniex_catalogue.extras import install
 from geniex_runtimes.contract import NPU, SIMULATOR
 from geniex_runtimes.hardware import chipset
 from geniex_runtimes.hardware.sources import Sources, this_machine
 
 PACKAGE = "onnxruntime_qnn"
 _STUB = re.compile(r"(?:lib)?QnnHtpV(\d+)Stub\.(?:dll|so)", re.IGNORECASE)
-_HINT = "run `pip install 'geniex-local[qairt]'`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,14 @@ def installed_libraries() -> tuple[Path, str]:
     Loads nothing native. Raises RuntimeNotInstalledError.
     """
     if importlib.util.find_spec(PACKAGE) is None:
-        raise RuntimeNotInstalledError("the package `onnxruntime-qnn` is not installed", hint=_HINT)
+        raise RuntimeNotInstalledError(
+            "the package `onnxruntime-qnn` is not installed", hint=install("qairt")
+        )
     try:
         import onnxruntime_qnn
     except (ImportError, OSError) as exc:
         raise RuntimeNotInstalledError(
-            f"the package `onnxruntime-qnn` cannot be used: {exc}", hint=_HINT
+            f"the package `onnxruntime-qnn` cannot be used: {exc}", hint=install("qairt")
         ) from exc
     return Path(
         onnxruntime_qnn.LIB_DIR_FULL_PATH

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from geniex_catalogue.errors import GenerationError, RuntimeNotInstalledError, UsageError
+from geniex_catalogue.extras import install
 from geniex_runtimes.qairt.gbnf import fault, read
 from geniex_runtimes.qairt.gbnf_lark import as_lark
 
@@ -139,7 +140,7 @@ def _package() -> Any:
     except (ImportError, OSError) as exc:
         raise RuntimeNotInstalledError(
             f"a grammar needs the package `llguidance`, which cannot be used: {exc}",
-            hint="run `pip install 'geniex-local[qairt]'`",
+            hint=install("qairt"),
         ) from exc
     return llguidance
 

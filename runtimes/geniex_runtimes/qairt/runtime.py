@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from geniex_catalogue.errors import GenieXError, RuntimeNotInstalledError, UsageError
+from geniex_catalogue.extras import install
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import Availability, Device, LoadOptions, ModelInfo
 from geniex_runtimes.qairt.bundle import Bundle, read_bundle
@@ -47,7 +48,7 @@ class QairtRuntime:
             return Availability(
                 False,
                 reason=f"the package `onnxruntime-qnn` lacks {', '.join(missing)}",
-                hint="run `pip install --force-reinstall 'geniex-local[qairt]'`",
+                hint=install("qairt", again=True),
             )
         if not _has_atomic():
             return Availability(
@@ -138,9 +139,7 @@ def _problem(device: QairtDevice) -> str | None:
 
 
 def _unusable(message: str) -> RuntimeNotInstalledError:
-    return RuntimeNotInstalledError(
-        message, hint="run `pip install --force-reinstall 'geniex-local[qairt]'`"
-    )
+    return RuntimeNotInstalledError(message, hint=install("qairt", again=True))
 
 
 def _info(

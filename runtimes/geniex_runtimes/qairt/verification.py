@@ -4,7 +4,7 @@ from pathlib import Path
 
 from geniex_catalogue.errors import BundleError, BundleTargetError
 from geniex_runtimes.qairt.bundle import Bundle
-from geniex_runtimes.qairt.context_header import read_context_header
+from geniex_runtimes.qairt.context_header import ContextHeader, read_context_header
 from geniex_runtimes.qairt.device import QairtDevice
 from geniex_runtimes.qairt.inspection import BinaryFacts, GraphFacts, inspect
 
@@ -38,20 +38,24 @@ def verify(bundle: Bundle, device: QairtDevice) -> tuple[BinaryFacts | None, ...
     return facts
 
 
-def _check_header(shard: Path, bundle: Bundle, device: QairtDevice) -> None:
+def check_whole(shard: Path) -> ContextHeader | None:
+    """The header of a shard; None for a form that is not known. Raises BundleError if truncated."""
     try:
         header = read_context_header(shard)
     except OSError as exc:
         raise BundleError(shard, f"cannot be read: {exc.strerror or exc}") from exc
-    if header is None:
-        return
-    if header.truncated:
+    if header is not None and header.truncated:
         raise BundleError(
             shard,
             f"is truncated: it has {header.size} of {header.stated_size} bytes",
             hint=_AGAIN,
         )
-    if header.shares_weights and device.simulator:
+    return header
+
+
+def _check_header(shard: Path, bundle: Bundle, device: QairtDevice) -> None:
+    header = check_whole(shard)
+    if header is not None and header.shares_weights and device.simulator:
         raise BundleTargetError(
             shard,
             f"the Hexagon NPU of a Snapdragon{_of(bundle)}, since its graphs share their weights",

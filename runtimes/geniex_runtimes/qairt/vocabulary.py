@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from geniex_catalogue.errors import BundleError, RuntimeNotInstalledError, UsageError
+from geniex_catalogue.extras import install
 from geniex_runtimes.contract import PromptPiece
 from geniex_runtimes.request import runs
 
@@ -27,7 +28,7 @@ class Vocabulary:
         except ImportError as exc:
             raise RuntimeNotInstalledError(
                 f"the package `tokenizers` cannot be used: {exc}",
-                hint="run `pip install 'geniex-local[qairt]'`",
+                hint=install("qairt"),
             ) from exc
         try:
             self._tokenizer: Any = Tokenizer.from_file(str(path))
