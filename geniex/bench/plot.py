@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from geniex.bench.result import BenchResult, CaseResult, Speed
 from geniex.bench.spread import Spread
 from geniex_catalogue.errors import UsageError
+from geniex_catalogue.extras import install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +31,7 @@ def check_plot(path: Path) -> None:
     if find_spec("matplotlib") is None:
         raise UsageError(
             f"`--plot` needs matplotlib, which the extra `{EXTRA}` brings",
-            hint=f'run `python -m pip install "geniex-local[{EXTRA}]"`',
+            hint=install(EXTRA),
         )
 
 

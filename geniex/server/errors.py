@@ -131,6 +131,7 @@ ROWS: dict[type[e.GenieXError], Row] = {
 
 # hints that are said in other words, or for the terminal
 _VAGUE = ("did you mean", "a name looks like")
+_COMMANDS = ("`geniex infer", " -m pip install ")
 _RETRY_AFTER = 1.0  # seconds, where an error does not know better
 
 # flags of the terminal whose fields have other names
@@ -210,7 +211,7 @@ def _text(error: e.GenieXError) -> str:
 
 def _hint(error: e.GenieXError) -> str | None:
     """The error's own hint; for a model that is not here, how it would get here, too."""
-    if error.hint is not None and "`geniex infer" in error.hint:
+    if error.hint is not None and any(word in error.hint for word in _COMMANDS):
         return None  # a command line is no help to a client
     if isinstance(error, e.ModelNotFoundError) and not isinstance(error, e.ModelPathError):
         return _way_to(error)

@@ -7,6 +7,7 @@ import importlib
 from dataclasses import replace
 
 from geniex_catalogue.errors import RuntimeNotInstalledError, UsageError
+from geniex_catalogue.extras import EXTRAS, install
 from geniex_runtimes.contract import Availability, Runtime
 
 ENTRY_POINTS = "geniex.runtimes.v1"
@@ -16,11 +17,8 @@ BUILT_IN = {
     "qairt": "geniex_runtimes.qairt.runtime:QairtRuntime",
 }
 
-# the module that a runtime stands on, and the distribution that brings it
-_PACKAGES = {
-    "llama_cpp": ("llama_cpp", "llama-cpp-python"),
-    "qairt": ("onnxruntime_qnn", "'geniex-local[qairt]'"),
-}
+# the module that a runtime stands on, and the distribution that brings it, where it is no extra
+_PACKAGES = {"llama_cpp": ("llama_cpp", "llama-cpp-python"), "qairt": ("onnxruntime_qnn", "")}
 
 
 def names() -> tuple[str, ...]:
@@ -75,18 +73,20 @@ def _missing(name: str, module: str, exc: ModuleNotFoundError) -> RuntimeNotInst
     if absent.split(".")[0] != package:
         return _broken(name, f"its module `{absent}` is missing")
     command = f"`pip install {distribution}`" if distribution else f"the package of `{package}`"
+    hint = f"install {command}; the README has the versions and build flags"
     return RuntimeNotInstalledError(
         f"runtime `{name}` is not installed: no module `{absent}`",
-        hint=f"install {command}; the README has the versions and build flags",
+        hint=install(name) if name in EXTRAS else hint,
     )
 
 
 def _broken(name: str, reason: str) -> RuntimeNotInstalledError:
     _, distribution = _PACKAGES.get(name, ("", ""))
     command = f"pip install --force-reinstall --no-cache-dir {distribution}".rstrip()
+    hint = f"reinstall it: `{command}`" if distribution else "reinstall its package"
     return RuntimeNotInstalledError(
         f"runtime `{name}` is installed but broken: {reason}",
-        hint=f"reinstall it: `{command}`" if distribution else "reinstall its package",
+        hint=install(name, again=True) if name in EXTRAS else hint,
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from geniex_catalogue.errors import RuntimeNotInstalledError, UsageError
+from geniex_catalogue.extras import install
 from geniex_runtimes import registry
 from geniex_runtimes.fake import FakeRuntime
 from geniex_runtimes.qairt import device
@@ -110,7 +111,7 @@ def test_qairt_without_its_package_names_the_pip_command(monkeypatch: pytest.Mon
     found = registry.availability_of("qairt")
     assert not found.available
     assert found.reason == "the package `onnxruntime-qnn` is not installed"
-    assert found.hint == "run `pip install 'geniex-local[qairt]'`"
+    assert found.hint == install("qairt")
     assert found.formats == frozenset({"qairt"})
 
 

@@ -18,6 +18,7 @@ from geniex_catalogue.errors import (
     HubRateLimitError,
     StoreError,
 )
+from geniex_catalogue.extras import install
 
 _TOKEN_HINT = (
     "sign in at https://aihub.qualcomm.com, copy the API token from the settings of your account, "
@@ -160,7 +161,7 @@ def connect(*, progress: bool = False) -> Workbench:
     except ImportError as exc:
         raise HubError(
             "exporting takes the package `qai-hub`, which is not installed",
-            hint="pip install 'geniex-local[aihub]'",
+            hint=install("aihub"),
         ) from exc
     with translated():
         client = qai_hub.Client()

@@ -134,7 +134,7 @@ class TestPlot:
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         with pytest.raises(UsageError, match="bench-plot") as caught:
             check_plot(tmp_path / "a.png")
-        assert 'pip install "geniex-local[bench-plot]"' in str(caught.value.hint)
+        assert 'pip install "matplotlib>=' in str(caught.value.hint)
 
 
 class TestChoice:
