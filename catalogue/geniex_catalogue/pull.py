@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from geniex_catalogue import ledgers
+from geniex_catalogue.durable import FULL
 from geniex_catalogue.errors import DiskSpaceError, GGUFError, StoreError
 from geniex_catalogue.fileset import ModelFile, set_problem
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.hashing import sha256_of
 from geniex_catalogue.hubs.contract import Progress
 from geniex_catalogue.hubs.deliveries import is_here, whole
-from geniex_catalogue.hubs.part import FULL, facts_path
+from geniex_catalogue.hubs.part import facts_path
 from geniex_catalogue.hubs.placing import copied
 from geniex_catalogue.hubs.transfer import MAX_WORKERS, Fetch, Fetched, fetch
 from geniex_catalogue.manifest import FileRecord, Manifest
@@ -23,10 +24,12 @@ from geniex_catalogue.pull_plan import (
     PullPlan,
     PullWish,
     free_at,
+    outdated,
     plan_pull,
     plan_pulls,
     require_room,
 )
+from geniex_catalogue.sizes import size_text
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel, place_of, records_of
 
@@ -57,9 +60,9 @@ def execute(
     """Fetch the plan's files, check them, publish them; what an earlier try has left is used.
 
     KeyboardInterrupt and errors leave what has arrived for the next try. `on_wait` is told before
-    waiting for another process, `note` what came from elsewhere than the hub. `max_workers` is how
-    many requests run at a time. Raises DiskSpaceError, TransferError (ChecksumError), HubError,
-    GGUFError, StoreError.
+    waiting for another process, `note` what came from elsewhere than the hub, or begins anew.
+    `max_workers` is how many requests run at a time. Raises DiskSpaceError, TransferError
+    (ChecksumError), HubError, GGUFError, StoreError.
     """
     if plan.present is not None or plan.manifest is None:
         return _here(plan)
@@ -73,6 +76,7 @@ def execute(
         try:
             taken = _take_reused(plan, progress, note)
             rest = [job for job in plan.fetches if job.name not in taken]
+            _tell_outdated(rest, note)
             _salvage(plan, rest)
             got = {**taken, **_fetched(plan, rest, progress, max_workers)}
             _check_headers(plan, got)
@@ -98,6 +102,14 @@ def _fetched(
     if plan.delivery is not None:
         return whole(plan.delivery, arrived)
     return {done.name: done for done in arrived}
+
+
+def _tell_outdated(jobs: Sequence[Fetch], note: Callable[[str], None]) -> None:
+    """Say which files begin anew, since the hub has another version of them now."""
+    for job in jobs:
+        if count := outdated(job):
+            left = f"what an earlier pull has left ({size_text(count)})"
+            note(f"{job.name}: {left} is of another version, it begins anew")
 
 
 def _salvage(plan: PullPlan, jobs: Sequence[Fetch]) -> None:
@@ -236,7 +248,8 @@ def _check_set(places: dict[str, Path]) -> None:
         try:
             files.append(ModelFile(name, path.stat().st_size, header=read_header(path)))
         except GGUFError as exc:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
             raise GGUFError(name, exc.reason, hint="the file on the hub is broken") from exc
     if len(files) > 1 and (text := set_problem(dict(enumerate(files, 1)), len(files))):
         raise GGUFError(files[0].name, text, hint="the files on the hub are broken")

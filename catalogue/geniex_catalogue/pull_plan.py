@@ -29,7 +29,7 @@ from geniex_catalogue.hubs.deliveries import (
     with_hub,
 )
 from geniex_catalogue.hubs.huggingface import HuggingFace
-from geniex_catalogue.hubs.part import ENDING
+from geniex_catalogue.hubs.part import ENDING, usable
 from geniex_catalogue.hubs.part import arrived as bytes_here
 from geniex_catalogue.hubs.transfer import Fetch
 from geniex_catalogue.manifest import INFLIGHT, FileRecord, Manifest
@@ -117,7 +117,8 @@ class PullPlan:
     def _room_for(self, job: Fetch) -> int:
         place = self.reused.get(job.name)
         if place is None:
-            missing = self.missing(job)
+            # the bytes of another version make room for those to come
+            missing = max(0, self.missing(job) - outdated(job))
             kept = job.name in self.again and ledgers.can_salvage(self.target, job.name)
             # its own damaged file becomes the part
             return max(0, missing - _own_size(self.target / job.name)) if kept else missing
@@ -189,9 +190,20 @@ def require_room(plans: Iterable[PullPlan]) -> None:
 
 
 def arrived(job: Fetch) -> int:
-    """Bytes of a file that are here already, from an earlier try."""
-    length = bytes_here(job.part)
+    """Bytes of a file that are here already, from an earlier try at the same version."""
+    length = usable(job.part, job.sha256, _size_of(job))
     return length if job.size is None else min(length, job.size)
+
+
+def outdated(job: Fetch) -> int:
+    """Bytes of an earlier try that are of another version than the hub has now."""
+    if usable(job.part, job.sha256, _size_of(job)):
+        return 0
+    return bytes_here(job.part)
+
+
+def _size_of(job: Fetch) -> int | None:
+    return job.source.length if job.size is None else job.size
 
 
 def _own_size(path: Path) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from geniex_catalogue.deletion import room_of
 from geniex_catalogue.errors import GGUFError, ManifestError, ModelRefError
 from geniex_catalogue.manifest import (
     HOLDER,
@@ -26,6 +27,8 @@ from geniex_catalogue.precision import preferred
 
 Status: TypeAlias = Literal["ready", "partial", "damaged"]
 
+# what a part's name ends with; see hubs/part.py, which is slow to load
+_UNFINISHED = ".partial"
 _SHARD = re.compile(r"-\d{5}-of-(\d{5})\.gguf$", re.IGNORECASE)
 
 
@@ -270,6 +273,17 @@ def size_of(folder: Path) -> int:
         for name in names:
             if name not in (LOCK, HOLDER, MANIFEST):
                 with suppress(FileNotFoundError):
-                    found = Path(base, name).lstat()
-                    total += 0 if stat.S_ISLNK(found.st_mode) else found.st_size
+                    path = Path(base, name)
+                    found = path.lstat()
+                    total += 0 if stat.S_ISLNK(found.st_mode) else _room_of(path, found)
     return total
+
+
+def _room_of(path: Path, found: os.stat_result) -> int:
+    """Bytes of a file; of the part of one, which has holes, those that have arrived."""
+    if path.suffix != _UNFINISHED:
+        return found.st_size
+    # imported here: only unfinished models need it
+    from geniex_catalogue.hubs.part import arrived
+
+    return room_of(found) if hasattr(found, "st_blocks") else arrived(path)

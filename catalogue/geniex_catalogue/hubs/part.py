@@ -1,6 +1,5 @@
 """The part of a file that has arrived: bytes on disk, in any order, and a ledger of them beside."""
 
-import errno
 import os
 import shutil
 import threading
@@ -10,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from geniex_catalogue.durable import FULL
 from geniex_catalogue.errors import DiskSpaceError, GenieXError, StoreError
 from geniex_catalogue.hubs.ledger import CELL, Block, Entries, Ledger, Version
 from geniex_catalogue.hubs.worker import Abandon
@@ -17,7 +17,6 @@ from geniex_catalogue.hubs.worker import Abandon
 # what is added to a file's name: for its part, and for what is known of the part
 ENDING = ".partial"
 FACTS_ENDING = f"{ENDING}.json"
-FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 # a block is noted again once it has grown by so much: when there is time for it, and at once
 _NOTED = 64 << 10
 _NOTED_AT_ONCE = 1 << 20
@@ -113,7 +112,7 @@ class Part:
     def _take_up(self, length: int) -> None:
         """Go on from what the ledger says of a file of that length, or begin anew."""
         entries = self._ledger.read(length)
-        if entries is None or not self._belongs(entries):
+        if entries is None or not _belongs(entries, self.sha256, self.size):
             self._ledger.clear()
             if length:
                 self._file.truncate(0)
@@ -128,15 +127,6 @@ class Part:
         self._ledger.rewrite(Entries(version, list(self.blocks.values()), self.sums))
         self._grown.clear()
         self._new_sums.clear()
-
-    def _belongs(self, entries: Entries) -> bool:
-        """Whether the bytes here are of the file that the hub states."""
-        version, blocks = entries.version, entries.blocks
-        if self.size is not None and blocks and blocks[-1].end > self.size:
-            return False
-        if self.sha256 is not None and version.sha256 is not None:
-            return version.sha256 == self.sha256
-        return isinstance(version.etag, str) and self.size in (None, version.size)
 
     def missing(self) -> list[tuple[int, int | None]]:
         """The gaps: first byte and the byte after the last, None where the end is not known."""
@@ -327,9 +317,29 @@ def facts_path(part: Path) -> Path:
 
 def arrived(part: Path) -> int:
     """How many bytes of a file its part has; its length on disk says only where the last one is."""
+    entries = _entries(part)
+    return sum(block.length for block in entries.blocks) if entries else 0
+
+
+def usable(part: Path, sha256: str | None, size: int | None) -> int:
+    """How many bytes a part has of the file that the hub states, and not of another version."""
+    entries = _entries(part)
+    return arrived(part) if entries and _belongs(entries, sha256, size) else 0
+
+
+def _entries(part: Path) -> Entries | None:
     try:
         length = part.stat().st_size
     except OSError:
-        return 0
-    entries = Ledger(facts_path(part)).read(length)
-    return sum(block.length for block in entries.blocks) if entries else 0
+        return None
+    return Ledger(facts_path(part)).read(length)
+
+
+def _belongs(entries: Entries, sha256: str | None, size: int | None) -> bool:
+    """Whether a part's bytes are of the file that the hub states."""
+    version, blocks = entries.version, entries.blocks
+    if size is not None and blocks and blocks[-1].end > size:
+        return False
+    if sha256 is not None and version.sha256 is not None:
+        return version.sha256 == sha256
+    return isinstance(version.etag, str) and size in (None, version.size)
