@@ -19,12 +19,17 @@ def forbidden_by(flag: bool = False) -> str | None:
     return variable or ("--offline" if flag else None)
 
 
-def require_network(what: str, flag: bool = False) -> None:
-    """Raise HubOfflineError where the network is forbidden; `what` says why it is needed."""
+def require_network(
+    what: str, flag: bool = False, *, instead: str = ", or name a model that `geniex list` shows"
+) -> None:
+    """Raise HubOfflineError where the network is forbidden; `what` says why it is needed.
+
+    `instead` ends the hint: what can be done without a network.
+    """
     reason = forbidden_by(flag)
     if reason is not None:
         undo = "leave out `--offline`" if reason == "--offline" else f"unset {reason}"
         raise HubOfflineError(
             f"{what}, and offline mode ({reason}) forbids fetching it",
-            hint=f"{undo}, or name a model that `geniex list` shows",
+            hint=f"{undo}{instead}",
         )

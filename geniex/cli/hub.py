@@ -1,5 +1,6 @@
 """`geniex hub list` and `geniex hub export`: the models of Qualcomm AI Hub."""
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -122,7 +123,7 @@ def export_model(
     if not folder.exists():
         raise _not_a_folder(model, settings)
     source = read_source(folder)
-    require_network("a model cannot be exported here", settings.offline)
+    require_network("a model cannot be exported here", settings.offline, instead="")
     known = _chipset(chipset, settings)
     target = target or Path(f"{folder.resolve().name}-{known.short}")
     try:
@@ -170,23 +171,32 @@ def _not_a_folder(text: str, settings: "Settings") -> UsageError:
     """The error for what is no folder; for a name of the AI Hub, who makes its graphs."""
     from geniex_catalogue import names
     from geniex_catalogue.hubs.aihub import AIHub
-    from geniex_catalogue.hubs.aihub_index import HubModel
 
-    name = text.rpartition("/")[2].partition(":")[0]
-    found: HubModel | None = None
+    org, _, rest = text.rpartition("/")
+    name = rest.partition(":")[0]
+    is_theirs = org.lower() in ("ai-hub-models", names.AI_HUB_ORG)
+    missing = f"folder `{text}` does not exist"
     try:
         index = AIHub(settings.data_dir).release(offline=settings.offline).index()
-        found = next((m for m in index.models if name in (m.name, m.id)), None)
     except (HubError, TransferError):
-        if not text.lower().startswith(("ai-hub-models/", f"{names.AI_HUB_ORG}/")):
-            return UsageError(f"folder `{text}` does not exist")
+        if not is_theirs:
+            return UsageError(
+                f"{missing}, and the AI Hub cannot be asked whether it has that model"
+            )
+        # how the AI Hub makes an id of a name
+        return _made_elsewhere(missing, re.sub(r"[^a-z0-9]+", "_", name.lower()))
+    found = next((m for m in index.models if name in (m.name, m.id)), None)
     if found is None:
-        return UsageError(f"folder `{text}` does not exist, and it is no model of the AI Hub")
-    extra, module = found.id.replace("_", "-"), f"qai_hub_models.models.{found.id}.export"
+        return UsageError(f"{missing}, and it is no model of the AI Hub")
+    return _made_elsewhere(f"`{found.name}` is a name, not a folder", found.id)
+
+
+def _made_elsewhere(what: str, model_id: str) -> UsageError:
+    extra, module = model_id.replace("_", "-"), f"qai_hub_models.models.{model_id}.export"
     return UsageError(
-        f"`{found.name}` is a name, not a folder: the graphs of that model come with Qualcomm's "
-        "package `qai-hub-models`, which compiles them too",
+        f"{what}: the graphs of a model of the AI Hub come with Qualcomm's package "
+        "`qai-hub-models`, which compiles them too",
         hint=f"`pip install 'qai-hub-models[{extra}]'`, then `python -m {module} --chipset "
-        f"CHIPSET` makes a bundle; `geniex pull local/{found.id} --local-path BUNDLE` takes it "
-        "into the store",
+        f"CHIPSET` makes a bundle; `geniex pull local/{model_id} --local-path BUNDLE` takes it "
+        "into the store. `geniex hub export FOLDER` is for graphs of your own",
     )

@@ -21,13 +21,12 @@ from geniex_catalogue.hubs.aihub_index import (
 )
 from geniex_catalogue.hubs.chipsets import Platform
 from geniex_catalogue.hubs.documents import fetch_document
-from geniex_catalogue.hubs.web import Patience
+from geniex_catalogue.hubs.web import AI_HUB, Patience
 from geniex_catalogue.offline import require_network
 from geniex_catalogue.regular import read_regular
 
 T = TypeVar("T")
 
-BASE = "https://qaihub-public-assets.s3.us-west-2.amazonaws.com/qai-hub-models"
 LATEST = "latest"
 # a release that is known to be there and to be readable
 KNOWN = "v0.60.0"
@@ -38,11 +37,11 @@ _VERSION = re.compile(r"v?\d+(\.\d+){1,3}[\w.+-]*", re.ASCII)
 
 def base_address() -> str:
     """Where releases are: GENIEX_AIHUBBASEURL, else the AI Hub itself. Raises UsageError."""
-    address = (os.environ.get("GENIEX_AIHUBBASEURL") or BASE).rstrip("/")
+    address = (os.environ.get("GENIEX_AIHUBBASEURL") or AI_HUB).rstrip("/")
     if not re.match(r"https?://[^/\s\[\]]+", address):
         raise UsageError(
             f"GENIEX_AIHUBBASEURL is `{address}`, which is no address",
-            hint=f"it looks like {BASE}; without it the AI Hub itself is asked",
+            hint=f"it looks like {AI_HUB}; without it the AI Hub itself is asked",
         )
     return address
 
@@ -130,7 +129,7 @@ class Release:
         if kept is not None and age is not None and 0 <= age < KEPT:
             return kept
         try:
-            require_network(f"the AI Hub's {name} is not here", self._offline)
+            require_network(f"the AI Hub's {name} is not here", self._offline, instead="")
             data = fetch_document(address, f"the AI Hub's {name}", patience=self._patience)
         except (HubOfflineError, TransferError):
             if kept is None:

@@ -19,15 +19,21 @@ from geniex_catalogue.fileset import ModelFile
 from geniex_catalogue.gguf import GGUFHeader, parse_header
 from geniex_catalogue.hubs.contract import Listing, Source
 from geniex_catalogue.hubs.remote import RemoteFile
-from geniex_catalogue.hubs.web import Patience, client, explain, host, persist, translated
+from geniex_catalogue.hubs.web import (
+    HUGGING_FACE,
+    Patience,
+    client,
+    explain,
+    host,
+    persist,
+    translated,
+)
 from geniex_catalogue.hubs.worker import Abandon, interruptible
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.offline import require_network
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import ModelInfo, RepoSibling
-
-_PUBLIC = "https://huggingface.co"
 
 
 class HuggingFace:
@@ -49,11 +55,11 @@ class HuggingFace:
 
         Raises UsageError where HF_ENDPOINT is none.
         """
-        address = (os.environ.get("HF_ENDPOINT") or _PUBLIC).rstrip("/")
+        address = (os.environ.get("HF_ENDPOINT") or HUGGING_FACE).rstrip("/")
         if not re.match(r"https?://[^/\s\[\]]+", address):
             raise UsageError(
                 f"HF_ENDPOINT is `{address}`, which is no address of a hub",
-                hint=f"it looks like {_PUBLIC}; without it the hub itself is asked",
+                hint=f"it looks like {HUGGING_FACE}; without it the hub itself is asked",
             )
         return address
 

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# where hubs are, and the variables that name other places
+HUGGING_FACE = "https://huggingface.co"
+AI_HUB = "https://qaihub-public-assets.s3.us-west-2.amazonaws.com/qai-hub-models"
+_PLACES = {"HF_ENDPOINT": HUGGING_FACE, "GENIEX_AIHUBBASEURL": AI_HUB}
+
 # `"api";r=0;t=55`: nothing remains, for 55 seconds
 _SPENT = re.compile(r"\br\s*=\s*0\s*;\s*t\s*=\s*(\d+)")
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
@@ -153,9 +158,16 @@ def _unreachable(place: str, exc: Exception) -> Exception:
         )
     final = HubOfflineError(
         f"`{place}` cannot be reached{_by_proxy(place)}: {text}",
-        hint="check the network, HTTPS_PROXY and HF_ENDPOINT",
+        hint=f"check the network{_settings_of(place)}",
     )
     return BrokenError(f"`{place}` cannot be reached", final)
+
+
+def _settings_of(place: str) -> str:
+    """The variables that decide how a host is reached, as part of a sentence."""
+    addresses = {name: os.environ.get(name) or own for name, own in _PLACES.items()}
+    named = next((name for name, address in addresses.items() if host(address) == place), None)
+    return " and HTTPS_PROXY" if named is None else f", HTTPS_PROXY and {named}"
 
 
 def _by_proxy(place: str) -> str:

@@ -10,6 +10,8 @@ import pytest
 
 from geniex.model_manager import pull, query
 from geniex_catalogue.errors import NotCompiledError
+from geniex_catalogue.hubs import documents
+from geniex_catalogue.hubs.web import Patience
 from geniex_catalogue.hubs.workbench import Workbench
 from tests.aihub import GENIE, X2_ELITE, X_ELITE, Bucket, asset, assets, model, zipped
 from tests.cliharness import Cli
@@ -216,7 +218,7 @@ def test_export(cli: Cli, bucket: Bucket, exported: Path, monkeypatch: pytest.Mo
         (("nowhere",), 2, "does not exist"),
         (("tiny",), 1, "no chipset was found"),
         (("tiny", "--chipset", "pentium"), 1, "not a chipset"),
-        (("tiny", "--chipset", X_ELITE, "--offline"), 4, "--offline"),
+        (("tiny", "--chipset", X_ELITE, "--offline"), 4, "hint: leave out `--offline`\n"),
     ],
 )
 def test_exports_that_fail(
@@ -225,6 +227,38 @@ def test_exports_that_fail(
     result = cli("hub", "export", *args)
     assert result.code == code
     assert says in result.err
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (
+            ("ai-hub-models/Llama-v3.2-3B-Instruct",),
+            "qai_hub_models.models.llama_v3_2_3b_instruct.",
+        ),
+        (("qualcomm/Qwen3-4B:W4A16", "--offline"), "pip install 'qai-hub-models[qwen3-4b]'"),
+        (("Qwen3-4B",), "the AI Hub cannot be asked whether"),
+    ],
+)
+def test_names_without_a_network(
+    cli: Cli, data_dir: Path, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], says: str
+) -> None:
+    monkeypatch.setenv("GENIEX_AIHUBBASEURL", "http://127.0.0.1:9")
+    monkeypatch.setattr(documents, "Patience", lambda: Patience(attempts=1))
+    result = cli("hub", "export", *args, "--chipset", X_ELITE)
+    assert result.code == 2 and says in result.err
+    assert "no model of the AI Hub" not in result.err
+    assert "does not exist" in result.err
+
+
+def test_lists_without_a_network(cli: Cli, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENIEX_AIHUBBASEURL", "http://127.0.0.1:9/there")
+    monkeypatch.setattr(documents, "Patience", lambda: Patience(attempts=1))
+    result = cli("hub", "list", "--all")
+    assert result.code == 4
+    assert "hint: check the network, HTTPS_PROXY and GENIEX_AIHUBBASEURL\n" in result.err
+    result = cli("hub", "list", "--all", "--offline")
+    assert (result.code, result.err.splitlines()[-1]) == (4, "hint: leave out `--offline`")
 
 
 def test_an_export_takes_its_client(

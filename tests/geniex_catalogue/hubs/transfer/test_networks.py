@@ -33,6 +33,25 @@ def test_a_host_that_nobody_knows(tmp_path: Path) -> None:
         fetch([lost], None, HASTE)
 
 
+@pytest.mark.parametrize(
+    ("variable", "says"),
+    [
+        pytest.param("HF_ENDPOINT", ", HTTPS_PROXY and HF_ENDPOINT", id="hf"),
+        pytest.param("GENIEX_AIHUBBASEURL", ", HTTPS_PROXY and GENIEX_", id="aihub"),
+        pytest.param("NOBODY", " and HTTPS_PROXY", id="another"),
+    ],
+)
+def test_what_decides_how_a_host_is_reached_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, says: str
+) -> None:
+    place = "127.0.0.1:9"
+    monkeypatch.setenv(variable, f"http://{place}/x")
+    lost = Fetch("m.gguf", Source(f"http://{place}/m"), tmp_path / "p", 10, None)
+    with pytest.raises(HubOfflineError) as caught:
+        fetch([lost], None, HASTE)
+    assert str(caught.value.hint).startswith(f"check the network{says}")
+
+
 def test_a_proxy_that_is_not_there_is_named(
     repo: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
