@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from ci.bundle_packages import MissingPackagesError, require_packages
 from ci.snapdragon import served, terminal
 from ci.snapdragon.report import FailedError, Report
 from ci.snapdragon.terminal import Geniex
@@ -56,12 +57,16 @@ def check(report: Report, model: str | None, bundle: Path | None, scratch: Path)
     if not report.run("a device for bundles", look):
         return
     simulated = bool(report.machine["simulated"])
-    if simulated and bundle is None and model is None:
-        bundle = test_bundle()
+    made = simulated and bundle is None and model is None
+    imported = made or bundle is not None
     # an import goes to a folder of its own, a pull of gigabytes where it can be used afterwards
-    name = model or (DEFAULT_MODEL if bundle is None else TEST_MODEL)
-    geniex = Geniex(name, scratch if bundle is not None else None)
-    if not report.run("pull", partial(terminal.pulled, geniex, bundle)):
+    name = model or (TEST_MODEL if imported else DEFAULT_MODEL)
+    geniex = Geniex(name, scratch if imported else None)
+
+    def pull() -> dict[str, object]:
+        return terminal.pulled(geniex, test_bundle() if made else bundle)
+
+    if not report.run("pull", pull):
         return
     report.run("an answer, twice", partial(terminal.answers, geniex))
     report.run("both engines agree", partial(terminal.engines_agree, geniex))
@@ -81,8 +86,12 @@ def check(report: Report, model: str | None, bundle: Path | None, scratch: Path)
 
 
 def test_bundle() -> Path:
-    """The tiny bundle of the tests, made here once."""
-    # needs onnx, which only developers have
+    """The tiny bundle of the tests, made here once. Raises FailedError where it cannot be."""
+    # onnx, which only developers have
+    try:
+        require_packages()
+    except MissingPackagesError as exc:
+        raise FailedError(str(exc)) from exc
     from ci.qairt_bundles.making import Maker, Variant
 
     return Maker().zip_of(Variant(contexts=(512,)))

@@ -129,7 +129,7 @@ def test_another_process_was_quicker(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(making, "compile_context", fake_compiler)
-    monkeypatch.setattr(command, "Maker", lambda: Maker(tmp_path / "cache"))
+    monkeypatch.setattr(making, "Maker", lambda: Maker(tmp_path / "cache"))
     out = tmp_path / "out"
     monkeypatch.setattr("sys.argv", ["ci.qairt_bundles", "--out", str(out), "--arch", "73", "75"])
     command.main()
