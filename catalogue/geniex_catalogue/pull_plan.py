@@ -52,6 +52,7 @@ class PullWish:
     has. `with_draft` takes the draft that goes with the model. `pick` chooses where nothing is
     named and there are several precisions. `machine` is for hubs that compile for one. `fresh`
     looks at the hub also for what is here; the files in `again` are fetched although they are.
+    `look_only` plans also what has no room.
     """
 
     revision: str | None = None
@@ -62,6 +63,7 @@ class PullWish:
     machine: Machine | None = None
     fresh: bool = False
     again: frozenset[str] = frozenset()
+    look_only: bool = False
     pick: Pick | None = field(default=None, compare=False)
 
 
@@ -135,8 +137,10 @@ def plan_pulls(ref: ModelRef, store: Store, wish: PullWish = NO_WISH) -> tuple[P
     known = catalogue().draft_for(ref) if wish.with_draft else None
     if known is None:
         return (plan,)
-    draft = plan_pull(known, store, PullWish(token=wish.token, offline=wish.offline))
-    require_room((plan, draft))
+    beside = PullWish(token=wish.token, offline=wish.offline, look_only=wish.look_only)
+    draft = plan_pull(known, store, beside)
+    if not wish.look_only:
+        require_room((plan, draft))
     return plan, draft
 
 
@@ -160,7 +164,8 @@ def plan_pull(ref: ModelRef, store: Store, wish: PullWish = NO_WISH) -> PullPlan
         plan = _planned(ref, hub, hub.list(ref, wish.revision), store, here, wish)
     if here is not None and not plan.fetches:
         return replace(plan, present=here)
-    require_room((plan,))
+    if not wish.look_only:
+        require_room((plan,))
     return plan
 
 

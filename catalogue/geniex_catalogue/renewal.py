@@ -93,6 +93,7 @@ def _wish(
         machine=wish.machine,
         fresh=True,
         again=frozenset(again),
+        look_only=wish.look_only,
     )
 
 

@@ -172,6 +172,7 @@ def plan_json(plan: "PullPlan") -> dict[str, Any]:
         "present": here is not None,
         "total": plan.total if here is None else here.size,
         "remaining": plan.remaining if here is None else 0,
+        "needed": plan.needed,
         "free": plan.free,
         "files": [
             {
@@ -205,6 +206,6 @@ def plan_text(plan: "PullPlan") -> str:
         ("from", f"{plan.hub}, revision {plan.revision}"),
         ("to", str(plan.target)),
         ("size", f"{_size(plan)}, to fetch: {fetched}"),
-        ("free", size_text(plan.free)),
+        ("room", f"needed: {size_text(plan.needed)}, free: {size_text(plan.free)}"),
     ]
     return f"{table(head)}\n\n{table(rows)}"

@@ -100,13 +100,14 @@ def pull(
     if local_path is None and (local or link or in_place):
         raise UsageError("`--local-path` is missing", hint="give the path of what to import")
     if local_path is None:
-        from geniex_catalogue.pull import PullWish
+        from geniex_catalogue.pull_plan import PullWish, require_room
 
-        wish = PullWish(revision=revision, files=tuple(files or ()), with_draft=with_draft)
+        wish = PullWish(revision, tuple(files or ()), with_draft, look_only=dry_run)
         ask = not (yes or quiet or as_json or dry_run)
         plans = planned(ref, settings, output, wish, ask=ask)
         if dry_run:
             _show_plans(plans, output, as_json=as_json)
+            require_room(plans)
             return
         progress = not no_progress
         models = [

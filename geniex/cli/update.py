@@ -27,6 +27,9 @@ def update(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what has changed, and fetch nothing")
     ] = False,
+    no_progress: Annotated[
+        bool, typer.Option("--no-progress", help="No bars and no lines of progress")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -37,6 +40,7 @@ def update(
     """
     from geniex.cli.fetching import plan_json, plan_text, run
     from geniex.cli.remove import stored
+    from geniex_catalogue.pull_plan import require_room
     from geniex_catalogue.store import Store
 
     settings = settings_of(ctx)
@@ -46,14 +50,17 @@ def update(
     code = 0
     for name in models:
         try:
-            for plan in _plans(stored(name, store), store, settings, output):
+            ref = stored(name, store)
+            for plan in _plans(ref, store, settings, output, look_only=dry_run):
                 facts.append({**plan_json(plan), "updated": plan.present is None and not dry_run})
                 if plan.present is not None:
                     output.note(f"{plan.ref} is the newest")
                 elif dry_run and not as_json:
                     output.data(plan_text(plan))
                 elif not dry_run:
-                    run(plan, settings, output)
+                    run(plan, settings, output, progress=not no_progress)
+                if dry_run:
+                    require_room((plan,))
         except GenieXError as exc:
             code = first_of(code, tell(exc))
     if as_json:
@@ -63,7 +70,7 @@ def update(
 
 
 def _plans(
-    ref: "ModelRef", store: "Store", settings: "Settings", output: Output
+    ref: "ModelRef", store: "Store", settings: "Settings", output: Output, *, look_only: bool
 ) -> "tuple[PullPlan, ...]":
     from geniex.chipset import machine_of
     from geniex_catalogue.errors import ModelNotFoundError
@@ -76,5 +83,6 @@ def _plans(
         raise ModelNotFoundError(str(ref))
     label = require(model.name, ref.selector, model.precisions) if ref.selector else None
     with output.status(f"looking for {ref}..."):
-        wish = PullWish(offline=settings.offline, machine=machine_of(settings))
+        machine = machine_of(settings)
+        wish = PullWish(offline=settings.offline, machine=machine, look_only=look_only)
         return plan_updates(model, label, store, wish)

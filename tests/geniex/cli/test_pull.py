@@ -77,6 +77,13 @@ class TestPlan:
         assert result.code == 5
         assert "1000000 bytes" in result.err and "bytes), free" in result.err
         assert repo.served < 2_000_000
+        for words in ((), ("--json",)):
+            shown = cli("pull", "org/repo", "--dry-run", *words)
+            assert shown.code == 5 and "bytes), free" in shown.err
+            if words:
+                assert (shown.json["needed"], shown.json["free"]) == (shown.json["total"], 1000000)
+            else:
+                assert "needed: 3.3 MiB, free: 976.6 KiB" in shown.out
 
 
 class TestChoice:
