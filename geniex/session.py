@@ -218,7 +218,8 @@ def _here(name: str, found: ResolvedModel | PullNeeded) -> ResolvedModel:
         raise PrecisionNotFoundError(
             found.ref.name, found.ref.selector or "", found.cached_precisions
         )
-    raise ModelNotFoundError(name, hint=f"run `geniex pull {found.ref}` first")
+    aside = f"; {found.aside}" if found.aside else ""
+    raise ModelNotFoundError(name, hint=f"run `geniex pull {found.ref}` first{aside}")
 
 
 def wish_of(settings: Settings) -> Wish:

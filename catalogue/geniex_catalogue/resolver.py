@@ -14,6 +14,7 @@ from geniex_catalogue.errors import (
     ModelFileError,
     ModelNotFoundError,
     ModelPathError,
+    ModelRefError,
     PrecisionNotFoundError,
     RoleError,
     StoreBusyError,
@@ -68,10 +69,19 @@ class ResolvedModel:
 
 @dataclass(frozen=True, slots=True)
 class PullNeeded:
-    """A model that is not here; `cached_precisions` are those of it that are."""
+    """A model that is not here; `cached_precisions` are those of it that are.
+
+    `folder` is one that is called so and holds no model, which may be what was meant.
+    """
 
     ref: ModelRef
     cached_precisions: tuple[str, ...] = ()
+    folder: str = ""
+
+    @property
+    def aside(self) -> str:
+        """What is to be said of the folder; empty where there is none."""
+        return f"folder `{self.folder}` holds no model, so this is a name" if self.folder else ""
 
 
 def resolve(
@@ -92,8 +102,8 @@ def resolve(
             return _from_path(path, text, use)
     try:
         ref = names.parse(text, catalogue().aliases)
-    except ModelNotFoundError as exc:
-        if paths and Path(text).is_dir():  # a bare word that is a folder here, and no alias
+    except (ModelNotFoundError, ModelRefError) as exc:
+        if paths and _is_folder(text):  # a folder here, and no name
             raise _no_model(text) from exc
         raise
     stored = store.find(ref)
@@ -104,7 +114,15 @@ def resolve(
         entry = catalogue().entry(ref)
         exact = names.parse(entry.name if entry else ref.name).with_precision(label)
         return _gguf(str(exact), exact, (file,), label, use)
-    return PullNeeded(ref, stored.precisions if stored is not None else ())
+    cached = stored.precisions if stored is not None else ()
+    return PullNeeded(ref, cached, text if paths and _is_folder(text) else "")
+
+
+def _is_folder(text: str) -> bool:
+    try:
+        return bool(text.strip()) and Path(text).is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _from_path(path: Path, text: str, use: Use) -> ResolvedModel:

@@ -27,6 +27,8 @@ def info(ctx: typer.Context, model: ModelArgument, as_json: Json = False) -> Non
     output = Output()
     found = find_model(model, settings)
     if isinstance(found, PullNeeded):
+        if found.aside:
+            output.warn(found.aside)
         facts = _remote(found.ref, settings, output)
     else:
         files = [str(path) for path in found.files]

@@ -33,6 +33,8 @@ def find_or_pull(
         from geniex.cli.fetching import fetch
 
         output.note(f"`{found.ref}` is not here yet")
+        if found.aside:
+            output.warn(found.aside)
         fetch(found.ref, settings, output, ask=not yes, use=use)
         found = find_model(str(found.ref), settings, use)
     if isinstance(found, PullNeeded):

@@ -259,6 +259,14 @@ class TestInferPulls:
         assert result.code == 3
         assert f"folder `{name}` holds no model" in result.err
 
+    def test_a_folder_of_that_name_without_a_model_is_mentioned(
+        self, cli: Cli, repo: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "org/repo").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path)
+        for command in (("doctor",), ("info",), ("infer", "-p", "hi")):
+            assert "folder `org/repo` holds no model" in cli(*command, "org/repo").err
+
     def test_doctor_does_not(self, cli: Cli, repo: HubServer) -> None:
         result = cli("doctor", "org/repo")
         assert result.code == 3 and "geniex pull org/repo" in result.err

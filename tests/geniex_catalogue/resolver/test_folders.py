@@ -10,10 +10,11 @@ from geniex_catalogue.errors import (
     GGUFError,
     ModelFileError,
     ModelNotFoundError,
+    ModelPathError,
 )
 from geniex_catalogue.hubs.localfs import import_path
 from geniex_catalogue.names import ModelRef
-from geniex_catalogue.resolver import resolve
+from geniex_catalogue.resolver import PullNeeded, resolve
 from geniex_catalogue.store import Store
 from tests.geniex_catalogue.resolver.files import found, write
 from tests.ggufwriter import small
@@ -79,6 +80,29 @@ def test_a_folder_that_cannot_be_read(
     assert str(folder) in caught.value.message
     with pytest.raises(ModelFileError, match="Permission denied"):
         import_path(ModelRef("a", "b"), folder, store)
+
+
+@pytest.mark.parametrize("name", ["empty", "a/b/c", "./org/repo"])
+def test_an_empty_folder_whose_path_is_no_name(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).mkdir(parents=True)
+    with pytest.raises(ModelPathError, match=f"folder `{name}` holds no model"):
+        resolve(name, store)
+
+
+def test_an_empty_folder_with_a_models_name_is_mentioned(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = resolve("org/repo", store)
+    assert isinstance(before, PullNeeded) and before.aside == ""
+    (tmp_path / "org/repo").mkdir(parents=True)
+    found = resolve("org/repo", store)
+    assert isinstance(found, PullNeeded) and found.folder == "org/repo"
+    assert "folder `org/repo` holds no model" in found.aside
+    assert resolve("org/repo", store, paths=False) == before
 
 
 def test_an_empty_folder(tmp_path: Path, store: Store) -> None:
