@@ -231,7 +231,8 @@ class GenieXLLM:
     def reset(self) -> None:
         """Have the next prompt evaluated as a whole, as if nothing had been said before.
 
-        Never needed for a right answer: what is reused is what is the same.
+        What is reused is what is the same, but for rounding: an answer of a compiled bundle repeats
+        for its seed only where this is called before each prompt.
         """
         self._reuse = False
 

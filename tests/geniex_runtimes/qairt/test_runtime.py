@@ -195,6 +195,22 @@ def test_a_second_turn_keeps_the_first(model: QairtModel, qairt_bundles: QairtBu
     assert (fresh, whole.profile.cached_tokens) == (text, 0)
 
 
+@pytest.mark.parametrize("engine", ["genie", "ort"])
+def test_a_seed_repeats_without_the_cache_whatever_it_holds(
+    qairt_bundles: QairtBundles, engine: str
+) -> None:
+    drawn = SamplingOptions(temperature=1.5, seed=7)
+    said = set()
+    with load(qairt_bundles.folder(), qairt_engine=engine) as model:
+        for before in (COLOURS, STORY + " there", STORY):
+            split(ask(model, before, max_tokens=4))
+            said.add(split(ask(model, STORY, drawn, max_tokens=12, reuse_prefix=False))[0])
+        kept = [split(ask(model, STORY, drawn, max_tokens=12))[0] for _ in range(3)]
+    assert len(said) == 1
+    # each of the last two found what the one before it had left
+    assert kept[1] == kept[2]
+
+
 def test_bos_is_there_once(model: QairtModel, qairt_bundles: QairtBundles) -> None:
     expected = qairt_bundles.encode(STORY)
     assert model.tokenize([PromptPiece(STORY)]) == expected
