@@ -1,8 +1,12 @@
 """Changing files so that a crash leaves the old or the new, never a half."""
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
+
+# what a system says of a disk, or a user's share of it, that is full
+FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def write(path: Path, data: bytes) -> None:
@@ -16,7 +20,9 @@ def write(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        # the first error is the one to tell
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
 

@@ -10,6 +10,7 @@ GenieXError
 ├── AmbiguousModelError          several files answer to the name
 ├── CatalogueError               the curated entries are faulty (every fault at once)
 ├── StoreError                   the data folder cannot be read or written
+│   ├── DiskSpaceError           not enough room
 │   ├── ManifestError            a damaged geniex.json
 │   └── StoreBusyError           another process holds the model
 ├── ModelFileError               a file that cannot be read, or an unusable zip
@@ -22,7 +23,6 @@ GenieXError
 │   └── LicenceError             a model that its licence keeps the hub from giving out
 ├── TransferError                bytes that did not arrive
 │   └── ChecksumError            bytes that arrived wrong
-├── DiskSpaceError               not enough room
 ├── NoRuntimeError               no runtime fits (with every refusal)
 ├── RuntimeNotInstalledError     the runtime's package is missing
 ├── LoadError                    a model that does not load
@@ -152,6 +152,20 @@ class StoreError(GenieXError):
     """Raised when the data folder cannot be read or written."""
 
 
+class DiskSpaceError(StoreError):
+    """Raised when a folder has too little room; `needed` and `free` are bytes."""
+
+    def __init__(self, path: str, needed: int, free: int) -> None:
+        super().__init__(
+            f"not enough disk space at `{path}`: needs {size_text(needed)} "
+            f"({needed} bytes), free {size_text(free)} ({free} bytes)",
+            hint="free some space (`geniex list`, `geniex remove`), or choose another `--data-dir`",
+        )
+        self.path = path
+        self.needed = needed
+        self.free = free
+
+
 class ManifestError(StoreError):
     """Raised for a `geniex.json` that cannot be used."""
 
@@ -241,20 +255,6 @@ class TransferError(GenieXError):
 
 class ChecksumError(TransferError):
     """Raised when a file's bytes do not have the hash or size that its hub states."""
-
-
-class DiskSpaceError(GenieXError):
-    """Raised when a folder has too little room; `needed` and `free` are bytes."""
-
-    def __init__(self, path: str, needed: int, free: int) -> None:
-        super().__init__(
-            f"not enough disk space at `{path}`: needs {size_text(needed)} "
-            f"({needed} bytes), free {size_text(free)} ({free} bytes)",
-            hint="free some space (`geniex list`, `geniex remove`), or choose another `--data-dir`",
-        )
-        self.path = path
-        self.needed = needed
-        self.free = free
 
 
 class NoRuntimeError(GenieXError):

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from geniex_catalogue.errors import StoreBusyError, StoreError
+from geniex_catalogue.durable import FULL
+from geniex_catalogue.errors import DiskSpaceError, StoreBusyError, StoreError
 from geniex_catalogue.manifest import HOLDER, LOCK
 from geniex_catalogue.regular import read_regular
 
@@ -34,6 +35,8 @@ class Holder:
 OnWait: TypeAlias = Callable[[Holder | None], None]
 
 _POLL = 0.1
+# what the store's own small files may take
+_MARGIN = 1 << 20
 # how often a folder may vanish under us before we believe that it cannot be
 _VANISHED = 50
 
@@ -115,7 +118,20 @@ def busy(folder: Path) -> StoreBusyError | None:
 
 
 def unwritable(path: Path, exc: OSError) -> StoreError:
-    """The error for a folder of the store that the system does not let us change."""
+    """The error for a folder of the store that the system does not let us change.
+
+    Where the disk is full it has both numbers, the needed one as far as it is known: small files.
+    """
+    if exc.errno in FULL:
+        # imported here: with its archive formats it is slow to load
+        import shutil
+
+        with suppress(OSError):
+            place = next(it for it in (path, *path.parents) if it.exists())
+            free = shutil.disk_usage(place).free
+            # a quota may be spent while the disk has room
+            if free < _MARGIN:
+                return DiskSpaceError(str(path), _MARGIN, free)
     return StoreError(
         f"the data folder cannot be written at `{path}`: {exc.strerror or exc}",
         hint="check its permissions and free space, or choose another with `--data-dir`",

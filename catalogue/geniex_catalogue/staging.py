@@ -70,7 +70,7 @@ def settle(folder: Path) -> None:
     if not folder.is_dir() or (folder / JOURNAL).is_file():
         return
     try:
-        staged = read(folder / MANIFEST)
+        staged = before = read(folder / MANIFEST)
     except (FileNotFoundError, ManifestError):
         deletion.delete_tree(folder)
         return
@@ -86,7 +86,8 @@ def settle(folder: Path) -> None:
     for name in sizes:
         if name != MANIFEST and not name.startswith(kept):
             deletion.delete_tree(present[name])
-    durable.write(folder / MANIFEST, staged.to_json().encode())
+    if staged != before:
+        durable.write(folder / MANIFEST, staged.to_json().encode())
 
 
 def forget(folder: Path, label: str) -> int:

@@ -116,12 +116,12 @@ class Store:
         return inflight
 
     def unstage(self, ref: ModelRef) -> None:
-        """Forget what was staged and of which nothing has arrived. Call it under `lock`."""
-        folder = self.folder(ref)
-        try:
-            staging.settle(folder / INFLIGHT)
-        except OSError as exc:
-            raise unwritable(folder, exc) from exc
+        """Forget what was staged and of which nothing has arrived. Call it under `lock`.
+
+        It never raises: the error that led here is the one to tell. What cannot be tidied now, as
+        on a full disk, the next who takes the lock tidies.
+        """
+        _tidy(self.folder(ref))
 
     def publish(
         self, ref: ModelRef, manifest: Manifest, staged: Mapping[str, Path] | None = None
@@ -269,8 +269,15 @@ class Store:
             )
 
 
+def _tidy(folder: Path) -> None:
+    """Forget what was staged and never came; a disk that refuses that now is asked again later."""
+    with suppress(OSError):
+        staging.settle(folder / INFLIGHT)
+
+
 def _finish_what_was_begun(folder: Path) -> None:
     """Do to its end what another process had begun when it was stopped."""
+    _tidy(folder)
     try:
         if publishing.is_moving(folder):
             publishing.finish(folder)

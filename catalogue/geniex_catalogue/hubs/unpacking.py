@@ -4,11 +4,13 @@ import hashlib
 import shutil
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from geniex_catalogue.durable import FULL
 from geniex_catalogue.errors import ChecksumError, DiskSpaceError, GenieXError, StoreError
 from geniex_catalogue.hubs.contract import Packing
-from geniex_catalogue.hubs.part import FULL, facts_path
+from geniex_catalogue.hubs.part import facts_path
 
 # what is added to a part's name for its content
 ENDING = ".unpacked"
@@ -28,8 +30,9 @@ def unpacked(part: Path, packing: Packing, name: str, sha256: str) -> tuple[Path
             return part, sha256
         return _inflated(part, packing, name)
     except ChecksumError:
-        part.unlink(missing_ok=True)
-        facts_path(part).unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+            facts_path(part).unlink(missing_ok=True)
         raise
     except OSError as exc:
         raise _failure(part, packing, exc) from exc
@@ -47,7 +50,9 @@ def _inflated(part: Path, packing: Packing, name: str) -> tuple[Path, str]:
                 size, crc = size + len(block), zlib.crc32(block, crc)
         _check(packing, size, crc, name)
     except BaseException:
-        target.unlink(missing_ok=True)
+        # the first error is the one to tell
+        with suppress(OSError):
+            target.unlink(missing_ok=True)
         raise
     return target, digest.hexdigest()
 

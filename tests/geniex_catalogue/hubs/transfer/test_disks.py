@@ -1,34 +1,17 @@
 """Disks: full at any byte, read-only, another device. What has arrived is gone on from."""
 
-import os
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from geniex_catalogue.errors import DiskSpaceError, StoreError
 from geniex_catalogue.hubs.part import arrived
+from tests.geniex_catalogue.conftest import ROOM
 from tests.geniex_catalogue.hubs.transfer.download import DATA, SHA256, run
 from tests.hubserver import HubServer
 
-ROOM = 6 << 20
 PAGE = 4096
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A filesystem of 6 MB."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("needs the right to mount a tmpfs")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(folder)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("a tmpfs cannot be mounted here")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 LAST = len(DATA) // PAGE * PAGE
