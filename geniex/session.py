@@ -21,6 +21,8 @@ from geniex.speculation import PLAIN, FindDraft, Speculation, decide
 from geniex.speculation_wish import NO_WISH, SpeculationWish
 from geniex_catalogue.errors import (
     ContextLengthError,
+    GenieXError,
+    LoadError,
     ModelNotFoundError,
     NoRuntimeError,
     PrecisionNotFoundError,
@@ -65,6 +67,9 @@ __all__ = [
     "plan_on",
     "wish_of",
 ]
+
+# how the warnings begin that tell of speculation that was asked for and is not
+_SPECULATION = "speculative decoding"
 
 
 def _unsplit(generation: Generation) -> Iterator[Part | Done]:
@@ -115,7 +120,11 @@ class OpenModel:
         generation = self._generate(_request(prepared.rendered.pieces, asked))
         parts = flow.parts(generation)
         return AnswerEvents(
-            generation, parts, prepared.notes, lambda: self._count("".join(flow.thoughts))
+            generation,
+            parts,
+            prepared.notes,
+            lambda: self._count("".join(flow.thoughts)),
+            self._why_plain(),
         )
 
     def _generate(self, request: GenerationRequest) -> Generation:
@@ -126,6 +135,12 @@ class OpenModel:
                 exc.fixed = True
                 exc.hint = "shorten the prompt: the context of a bundle is fixed"
             raise
+
+    def _why_plain(self) -> str:
+        """Why nothing is drafted though that was asked for; empty where that is not so."""
+        if self.loaded.info.speculation:
+            return ""
+        return next((text for text in self.warnings if text.startswith(_SPECULATION)), "")
 
     def _count(self, text: str) -> int:
         """How many tokens a text has on its own."""
@@ -148,7 +163,7 @@ class OpenModel:
         _check(options)
         pieces = [PromptPiece(prompt, literal)] if isinstance(prompt, str) else prompt
         generation = self._generate(_request(pieces, options))
-        return AnswerEvents(generation, _unsplit(generation), ())
+        return AnswerEvents(generation, _unsplit(generation), plain=self._why_plain())
 
     def prompt_tokens(self, messages: Sequence[Message], options: AnswerOptions) -> list[int]:
         """The token ids of the prompt that `answer` would evaluate.
@@ -283,8 +298,8 @@ def load_model(
     """Load a model as `planned`, else as planned now; see LoadOptions for the rest.
 
     `progress` gets 0.0 to 1.0, from any thread; its False gives the load up. Raises NoRuntimeError,
-    RuntimeNotInstalledError, LoadError, GGUFError, or SpeculativeError where speculation was
-    required and cannot be.
+    RuntimeNotInstalledError, LoadError, GGUFError, ModelNotFoundError where another process has
+    removed it meanwhile, or SpeculativeError where speculation was required and cannot be.
     """
     machine, plan = planned or plan_model(resolved, settings)
     if speculation.draft is not None:
@@ -307,9 +322,30 @@ def load_model(
         qairt_engine=settings.qairt_engine,
         sliding_window=settings.sliding_window,
     )
-    loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)
+    try:
+        loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)
+    except GenieXError as exc:
+        for model in (resolved, *((speculation.draft,) if speculation.draft else ())):
+            if (changed := _change_of(model)) is not None:
+                raise changed from exc
+        raise
     _check_required(loaded, settings)
     return OpenModel(resolved, machine, plan, loaded, speculation)
+
+
+def _change_of(model: ResolvedModel) -> GenieXError | None:
+    """What another process has done to a model's files since they were found, if anything."""
+    try:
+        size = sum(path.stat().st_size for path in model.files)
+    except FileNotFoundError:
+        fetch = f"; `geniex pull {model.ref}` fetches it again" if model.ref else ""
+        hint = f"it was removed while it was being loaded{fetch}"
+        return ModelNotFoundError(model.name, hint=hint)
+    except OSError:
+        return None
+    if model.format == "gguf" and size != model.size:
+        return LoadError(f"`{model.name}` was changed while it was being loaded", hint="try again")
+    return None
 
 
 def _check_required(loaded: LoadedModel, settings: Settings) -> None:
