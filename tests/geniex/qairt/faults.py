@@ -1,6 +1,7 @@
 """Bundles that cannot be used, each in one way."""
 
 import json
+import random
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,6 +67,14 @@ def _truncated(folder: Path) -> None:
     shard.write_bytes(shard.read_bytes()[: shard.stat().st_size // 2])
 
 
+def _garbled(folder: Path) -> None:
+    shard = next(folder.glob("*.bin"))
+    data = bytearray(shard.read_bytes())
+    at = len(data) // 10
+    data[at : at + 4096] = random.Random(1).randbytes(4096)
+    shard.write_bytes(data)
+
+
 def _corrupt(folder: Path) -> None:
     (folder / "metadata.json").write_text('{"model_id": "tiny", "genie": [')
 
@@ -76,5 +85,6 @@ FAULTS = {
     "newer": Fault(_newer, "QAIRT 9.9.0 or newer"),
     "missing": Fault(_without_a_shard, "not_there.bin"),
     "truncated": Fault(_truncated, "truncated"),
+    "garbled": Fault(_garbled, "cannot be loaded by libGenie"),
     "corrupt": Fault(_corrupt, "metadata.json"),
 }
