@@ -20,6 +20,7 @@ from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import ModelNotFoundError, UsageError
 from geniex_catalogue.hubs.contract import Progress
 from geniex_catalogue.names import AI_HUB_ORG, ModelRef, local_path, parse
+from geniex_catalogue.precision import canonical
 from geniex_catalogue.resolver import ResolvedModel, Use, resolve
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
@@ -189,6 +190,13 @@ def full_ref(name: str, precision: str | None = None) -> ModelRef:
         return ref
     if ref.file is not None:
         raise UsageError(f"`{name}` names a file: it has no other precision")
+    # an alias's own precision is what the one that is given stands in for
+    typed = None if name.strip().lower() in catalogue().aliases else ref.precision
+    if typed is not None and canonical(typed) != canonical(precision):
+        raise UsageError(
+            f"`{name}` names the precision {typed}, and {precision} is given beside it",
+            hint="name one of them",
+        )
     tag = precision if ref.hub == "docker" else None
     return replace(replace(ref, precision=None).with_precision(precision), tag=tag)
 

@@ -20,9 +20,11 @@ from geniex_catalogue.errors import (
     AmbiguousModelError,
     GGUFError,
     IncompleteShardsError,
+    ManifestError,
     ModelNotFoundError,
 )
 from geniex_catalogue.gguf import GGUFHeader, Role
+from geniex_catalogue.manifest import check_file_name
 from geniex_catalogue.names import storable
 
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<no>\d{5})-of-(?P<count>\d{5})(?P<end>(?i:\.gguf))", re.A)
@@ -184,6 +186,8 @@ class FileSet:
 
         full = f"{name}:{asked}"
         if any(file.name.lower() == asked.lower() for file in self.others):
+            if any(part in (".", "..") for part in re.split(r"[/\\]", asked)):
+                return ModelNotFoundError(full, hint=f"file name {asked!a} leads out of its folder")
             return ModelNotFoundError(full, hint="that file is not a model that can be run")
         near = get_close_matches(asked, known, n=3, cutoff=0.5)
         return ModelNotFoundError(full, [f"{name}:{file}" for file in near])
@@ -193,6 +197,11 @@ class FileSet:
             return "it holds only a projector, which belongs to a model of another repository"
         if any(file.name.endswith((".safetensors", ".bin", ".pt")) for file in self.others):
             return "it holds weights for other programs; look for a GGUF version of this model"
+        for file in self.others:
+            try:
+                check_file_name(file.name)
+            except ManifestError as exc:
+                return f"it holds no GGUF model that could be stored: {exc.message}"
         return "it holds no GGUF model"
 
 

@@ -6,9 +6,10 @@
     precision = ( letter | digit ) { letter | digit | "_" | "-" | "." | "+" }       in any case
     file      = { folder "/" } stem ".gguf"         repo-relative
 
-* ASCII only; org, repo and each part of a file at most 255 bytes. Neither org nor repo ends with a
-  dot, holds `..`, is a device name of Windows (`con`, `nul`, `com1` ...) or begins with a dash; a
-  repo does not end with `.gguf` (such text is a path). So a name cannot lead out of the store.
+* ASCII only; org, repo and each part of a file at most 255 bytes, a file with its folders at most
+  1000. Neither org nor repo ends with a dot, holds `..`, is a device name of Windows (`con`, `nul`,
+  `com1` ...) or begins with a dash; a repo does not end with `.gguf` (such text is a path). So a
+  name cannot lead out of the store.
 * `qualcomm` and `ai-hub-models`, in any case, are one org: `qualcomm`. All else keeps its case.
   `local/<name>` is what was imported from this machine.
 * An alias has no slash and any case; the catalogue says what it stands for. A selector typed after
@@ -40,11 +41,13 @@ _ALIKE = 0.5
 _INSIDE = 0.8
 _MAX_TEXT = 4096
 _MAX_BYTES = 255
+# bytes of a file's name with its folders: more than any hub needs, less than any system takes
+MAX_FILE_NAME = 1000
 _EXPECTED = "a name looks like `org/repo` or `org/repo:Q4_0`; `geniex list` shows what is here"
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _PRECISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _DEVICES = frozenset(
-    ["con", "prn", "aux", "nul"]
+    ["con", "prn", "aux", "nul", "conin$", "conout$"]
     + [f"{port}{n}" for port in ("com", "lpt") for n in "0123456789¹²³"]
 )
 _UNSAFE = frozenset('\\:<>"|?*')
@@ -215,6 +218,11 @@ def check_file_name(name: str) -> None:
                 f"file name `{_shown(name)}` {problem}",
                 hint="a file name is relative to its repository, such as `Q4_0/model.gguf`",
             )
+    if len(name.encode()) > MAX_FILE_NAME:
+        raise ModelRefError(
+            f"file name `{_shown(name)}` is longer than {MAX_FILE_NAME} bytes",
+            hint="not every system can store it",
+        )
 
 
 def storable(name: str) -> str:

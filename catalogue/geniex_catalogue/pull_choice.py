@@ -1,6 +1,8 @@
 """The files of a repository that a pull is about: models, and what goes beside them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 
 from geniex_catalogue import names
 from geniex_catalogue.entries import catalogue
@@ -82,6 +84,7 @@ class Chosen:
         chosen = [file for v in (*self.models.values(), *companions) for file in v.files]
         for file in chosen:
             check_name(self._listing, file)
+        _refuse_clash({file.name for file in chosen})
         return {names.storable(file.name): file for file in chosen}
 
     def manifest(self) -> Manifest:
@@ -105,6 +108,20 @@ class Chosen:
             source=self._hub.name,
             precision=label,
         )
+
+
+def _refuse_clash(chosen: Collection[str]) -> None:
+    """Refuse files that cannot lie beside each other on every system. Raises UsageError."""
+    places = {names.storable(name).lower(): name for name in chosen}
+    for name in sorted(chosen):
+        place = PurePosixPath(names.storable(name).lower())
+        taken = [places[str(path)] for path in (place, *place.parents) if str(path) in places]
+        if other := next((other for other in taken if other != name), None):
+            raise UsageError(
+                f"`{other}` and `{name}` cannot be stored beside each other",
+                hint="one is a file and the other a folder of that name, or only case tells them "
+                "apart: pull one of them",
+            )
 
 
 def _usual(ref: ModelRef) -> str | None:

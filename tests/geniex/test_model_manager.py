@@ -65,3 +65,10 @@ def test_what_cannot_be(tmp_path: Path, tiny_chat: Path) -> None:
         model_manager.pull("org/repo", how="link", data_dir=tmp_path)
     with pytest.raises(geniex.GenieXError, match="other precision"):
         model_manager.pull("org/repo:m.gguf", precision="Q8_0", data_dir=tmp_path)
+
+
+def test_a_precision_is_named_once() -> None:
+    with pytest.raises(geniex.GenieXError, match="names the precision Q8_0"):
+        model_manager.full_ref("org/repo:Q8_0", "Q4_0")
+    assert str(model_manager.full_ref("org/repo:q8_0", "Q8_0")) == "org/repo:Q8_0"
+    assert str(model_manager.full_ref(" Tiny ", "Q4_0")).endswith("tiny-chat:Q4_0")

@@ -105,11 +105,13 @@ class Choice:
 
 
 def check_name(listing: Listing, file: ModelFile) -> None:
-    """Refuse a file whose name leads out of the store, on any system, or is too long.
+    """Refuse a file whose name leads out of the store, on any system, is too long or no text.
 
     Raises ModelRefError.
     """
     try:
+        if any("\ud800" <= character <= "\udfff" for character in file.name):
+            raise ModelRefError(f"file name {file.name!a} is no text: it holds half a character")
         check_file_name(file.name)
         # what a file is called until it is whole has to fit too
         names.check_file_name(names.storable(file.name) + FACTS_ENDING)

@@ -83,6 +83,11 @@ REFUSALS = {
     "long, as a part": Refusal(
         {"m" * 240 + "-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "cannot be stored"
     ),
+    "console": Refusal({"CONIN$.gguf": gguf()}, "org/x", ModelRefError, "a device on Windows"),
+    "deep": Refusal({"a/" * 600 + "m-Q4_0.gguf": gguf()}, "org/x", ModelRefError, "1000 bytes"),
+    "half a character": Refusal(
+        {"evil\udc80-Q8_0.gguf": gguf()}, "org/x:Q8_0", ModelRefError, "no text"
+    ),
     "local": Refusal({}, "local/mine", ModelNotFoundError, "local/mine"),
     "built-in": Refusal({}, "geniex/tiny-chat", UsageError, "built in"),
 }
@@ -94,6 +99,32 @@ def test_refused_before_anything_is_written(hub: HubServer, store: Store, refusa
     with pytest.raises(refusal.error) as caught:
         pull(parse(refusal.name), store)
     assert refusal.text in caught.value.message
+    assert not store.root.exists()
+
+
+@pytest.mark.parametrize("name", ["../../evil-Q4_0.gguf", "..\\..\\evil.gguf", "CON", "../x"])
+def test_what_is_refused_is_named_where_nothing_else_is_there(
+    hub: HubServer, store: Store, name: str
+) -> None:
+    hub.add("org/x", {name: gguf(), "README.md": b"#"})
+    with pytest.raises(ModelNotFoundError) as caught:
+        pull(parse("org/x"), store)
+    assert repr(name) in (caught.value.hint or "")
+
+
+def test_half_a_character_spoils_no_other_file(hub: HubServer, store: Store) -> None:
+    hub.add("org/x", {"evil\udc80-Q8_0.gguf": gguf(), "m-Q4_0.gguf": gguf(9)})
+    assert pull(parse("org/x:Q4_0"), store).precisions == ("Q4_0",)
+
+
+@pytest.mark.parametrize("other", ["a-Q8_0.gguf/b-Q4_0.gguf", "A-q8_0.GGUF"])
+def test_files_that_exclude_each_other_are_refused(
+    hub: HubServer, store: Store, other: str
+) -> None:
+    hub.add("org/x", {"a-Q8_0.gguf": gguf(), other: gguf(9)})
+    wish = PullWish(files=("a-Q8_0.gguf", other))
+    with pytest.raises(UsageError, match="beside each other"):
+        pull(parse("org/x"), store, wish)
     assert not store.root.exists()
 
 
