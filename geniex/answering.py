@@ -1,7 +1,7 @@
 """An answer: how it is asked for, the parts it comes in, and the whole at its end."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from geniex.chat.messages import ToolCall
@@ -71,7 +71,8 @@ class Answer:
 class AnswerEvents:
     """A running answer: iterate for its parts, then one Answer; close it to cancel.
 
-    `count` tells how many tokens the reasoning had; it is asked once, at the end.
+    `count` tells how many tokens the reasoning had; it is asked once, at the end. `plain` is why
+    nothing is drafted though that was asked for: the profile says it.
     """
 
     def __init__(
@@ -80,9 +81,10 @@ class AnswerEvents:
         parts: Iterable[AnswerPart | Done],
         notes: tuple[str, ...] = (),
         count: Callable[[], int] = int,
+        plain: str = "",
     ) -> None:
         self._generation = generation
-        self._events = _with_answer(parts, notes, count)
+        self._events = _with_answer(parts, notes, count, plain)
 
     def __iter__(self) -> Iterator[AnswerPart | Answer]:
         return self._events
@@ -126,13 +128,23 @@ class _Said:
 
 
 def _with_answer(
-    parts: Iterable[AnswerPart | Done], notes: tuple[str, ...], count: Callable[[], int]
+    parts: Iterable[AnswerPart | Done],
+    notes: tuple[str, ...],
+    count: Callable[[], int],
+    plain: str,
 ) -> Iterator[AnswerPart | Answer]:
     """The parts as they are, with an Answer made of them in place of the `Done`."""
     said = _Said()
     for part in parts:
         if isinstance(part, Done):
-            yield said.answer(part, notes, count())
+            yield said.answer(_with_state(part, plain), notes, count())
         else:
             said.add(part)
             yield part
+
+
+def _with_state(done: Done, plain: str) -> Done:
+    """The end, with why nothing was drafted in its profile."""
+    if not plain or done.profile.spec_state is not None:
+        return done
+    return replace(done, profile=replace(done.profile, spec_state="off", spec_reason=plain))

@@ -9,6 +9,7 @@ The capital of France is Paris.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypedDict, Unpack
 
@@ -18,6 +19,7 @@ from geniex.chat.response_format import ResponseFormat
 from geniex.chat.tools import Tool, ToolChoice
 from geniex.chat_answer import ChatAnswer
 from geniex.config import read_settings
+from geniex.keywords import log_notes, told_in, warnings_of
 from geniex.session import OpenModel, open_model
 from geniex.speculation_wish import read_wish
 from geniex_catalogue.entries import catalogue
@@ -26,6 +28,14 @@ from geniex_catalogue.names import parse
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
 from geniex_runtimes.contract import SamplingOptions
+
+_KEYWORDS = {
+    word.replace("_", "-"): word
+    for word in (
+        *("runtime", "compute", "nctx", "ngl", "threads", "require", "qairt_engine", "data_dir"),
+        *("spec_type", "draft_model", "draft_tokens", "draft_min", "draft_p_min", "require_spec"),
+    )
+} | {"no-draft-adapt": "draft_adapt=False"}
 
 Messages: TypeAlias = str | Sequence[Mapping[str, object]]
 
@@ -87,7 +97,7 @@ class Model:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the load has to say: a choice that was not met, speculation that is not set up."""
-        return self._opened.warnings
+        return warnings_of(self._opened, _KEYWORDS)
 
     def chat(self, messages: Messages, **options: Unpack[Asking]) -> ChatAnswer:
         """Answer a text, or messages in the OpenAI form.
@@ -114,7 +124,8 @@ class Model:
             turns = [{"role": "user", "content": messages}]
         listed = _listed(turns, "a chat is a text, or a list of messages")
         answering = _answering(dict(options))
-        return self._opened.answer([Message.from_dict(turn) for turn in listed], answering)
+        with told_in(_KEYWORDS):
+            return self._opened.answer([Message.from_dict(turn) for turn in listed], answering)
 
     def close(self) -> None:
         """Free the model. May be called twice."""
@@ -144,16 +155,23 @@ def load(
 
     What is None comes from the GENIEX_* variables and the settings file, or is chosen by the
     hardware. `spec_type="auto"` speculates with what is here; `spec_type="draft-mtp"` and
-    `draft_model` name a draft. Raises ModelNotFoundError for what would have to be pulled, and a
+    `draft_model` name a draft. The best settings that `geniex bench --save-best` has kept are used,
+    as by `geniex infer`. Raises ModelNotFoundError for what would have to be pulled, and a
     GenieXError where it does not load.
     """
     flags = {"runtime": runtime, "compute": compute, "nctx": nctx, "ngl": ngl, "threads": threads}
     flags |= {"require": require, "qairt_engine": qairt_engine}
-    settings = read_settings({**flags, "data_dir": _text(data_dir)}, os.environ)
     if name is not None and not isinstance(name, str | Path):
         raise UsageError(f"a model's name is a text, not {type(name).__name__}")
-    wanted = settings.model if name is None else str(name)
-    return Model(open_model(wanted, settings, wish=read_wish(**speculation)))
+    with told_in(_KEYWORDS):
+        settings = read_settings({**flags, "data_dir": _text(data_dir)}, os.environ)
+        wanted = settings.model if name is None else str(name)
+        opened = open_model(wanted, settings, wish=read_wish(**speculation))
+    if qairt_engine is not None and (runs_on := opened.loaded.info.runtime) != "qairt":
+        note = f"`--qairt-engine` does nothing: `{opened.resolved.name}` runs on {runs_on}"
+        opened.plan = replace(opened.plan, notes=(*opened.plan.notes, note))
+    log_notes(opened, _KEYWORDS)
+    return Model(opened)
 
 
 def pull(

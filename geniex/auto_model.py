@@ -25,6 +25,7 @@ from geniex.chat.messages import Message
 from geniex.chat.reasoning import Part, ReasoningSplitter, formats_in, open_format
 from geniex.chat_answer import ChatAnswer
 from geniex.config import read_settings
+from geniex.keywords import log_notes, told_in, warnings_of
 from geniex.session import OpenModel, find_local_model, open_model
 from geniex.speculation_wish import read_wish
 from geniex_catalogue.errors import UsageError
@@ -35,6 +36,19 @@ from geniex_runtimes.contract import Profile, PromptPiece, SamplingOptions
 
 ChatMessages: TypeAlias = Sequence[Mapping[str, object]]
 MAX_NEW_TOKENS = 512
+
+_KEYWORDS = {
+    "compute": "device_map",
+    "nctx": "n_ctx",
+    "ngl": "n_gpu_layers",
+    "threads": "n_threads",
+    "spec-type": "spec_type",
+    "draft-model": "spec_draft_model",
+    "draft-tokens": "spec_n_max",
+    "draft-min": "spec_n_min",
+    "draft-p-min": "spec_p_min",
+    "data-dir": "data_dir",
+}
 
 
 class Generating(TypedDict, total=False):
@@ -171,7 +185,7 @@ class GenieXLLM:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the load has to say: a choice that was not met, speculation that is not set up."""
-        return self._opened.warnings
+        return warnings_of(self._opened, _KEYWORDS)
 
     @overload
     def generate(
@@ -275,13 +289,14 @@ class AutoModelForCausalLM:
         chooses. The draft of `spec_draft_model` is pulled too. Raises what
         `geniex.model_manager.ensure_cached` and `geniex.load` raise.
         """
-        wish = read_wish(
-            spec_type,
-            spec_draft_model,
-            draft_tokens=spec_n_max,
-            draft_min=spec_n_min,
-            draft_p_min=spec_p_min,
-        )
+        with told_in(_KEYWORDS):
+            wish = read_wish(
+                spec_type,
+                spec_draft_model,
+                draft_tokens=spec_n_max,
+                draft_min=spec_n_min,
+                draft_p_min=spec_p_min,
+            )
         flags = {
             "data_dir": None if data_dir is None else str(data_dir),
             "compute": _compute(device_map),
@@ -302,7 +317,10 @@ class AutoModelForCausalLM:
         # a bundle speculates with nothing
         if wish.draft is not None and find_local_model(name, settings).format == "gguf":
             ensure(wish.draft, "draft")
-        return GenieXLLM(open_model(name, settings, wish=wish))
+        with told_in(_KEYWORDS):
+            opened = open_model(name, settings, wish=wish)
+        log_notes(opened, _KEYWORDS)
+        return GenieXLLM(opened)
 
 
 class _Thinking:

@@ -4,6 +4,7 @@
 generates and splits reasoning from content.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Self
@@ -17,8 +18,9 @@ from geniex.chat.tools import ToolCallPart
 from geniex.config import Settings
 from geniex.grammar import Marks
 from geniex.preparing import prepare, render, with_prompt_options
-from geniex.speculation import PLAIN, FindDraft, Speculation, decide
+from geniex.speculation import PLAIN, REFUSED, FindDraft, Speculation, decide
 from geniex.speculation_wish import NO_WISH, SpeculationWish
+from geniex.tuned import has_draft, tuned
 from geniex_catalogue.errors import (
     ContextLengthError,
     GenieXError,
@@ -68,8 +70,7 @@ __all__ = [
     "wish_of",
 ]
 
-# how the warnings begin that tell of speculation that was asked for and is not
-_SPECULATION = "speculative decoding"
+log = logging.getLogger("geniex.session")
 
 
 def _unsplit(generation: Generation) -> Iterator[Part | Done]:
@@ -140,7 +141,7 @@ class OpenModel:
         """Why nothing is drafted though that was asked for; empty where that is not so."""
         if self.loaded.info.speculation:
             return ""
-        return next((text for text in self.warnings if text.startswith(_SPECULATION)), "")
+        return next((text for text in self.warnings if text.startswith(REFUSED)), "")
 
     def _count(self, text: str) -> int:
         """How many tokens a text has on its own."""
@@ -376,7 +377,8 @@ def open_model(
 ) -> OpenModel:
     """Open a model that is here, by name or path; nothing is pulled. Raises what its steps raise.
 
-    A draft that is named and not here is a ModelNotFoundError.
+    The best settings of the model are used. A draft that is named and not here is a
+    ModelNotFoundError.
     """
 
     def find(name: str, *, offered: bool) -> ResolvedModel | None:
@@ -386,6 +388,10 @@ def open_model(
         return _here(name, found)
 
     resolved = find_local_model(name, settings)
+    made = tuned(resolved, settings, wish, has_draft(settings))
+    if made.note:
+        log.info("%s: %s", resolved.name, made.note)
+    settings, wish = made.settings, made.wish
     planned = plan_model(resolved, settings)
     speculation = decide_speculation(wish, resolved, planned[1], settings, find)
     return load_model(resolved, settings, planned=planned, speculation=speculation, slots=slots)

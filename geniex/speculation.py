@@ -30,6 +30,8 @@ log = logging.getLogger("geniex.speculation")
 
 SIMPLE, NGRAM = "draft-simple", "ngram-simple"
 RUNTIME = "llama_cpp"
+# how the warnings begin that tell of speculation that was asked for and is not
+REFUSED = "speculative decoding"
 MEDIA_IGNORED = (
     "--spec-type set on a VLM-classified model; running the LLM path, "
     "image / audio inputs will be ignored"
@@ -80,7 +82,7 @@ def decide(
     if not wish.wanted:
         return PLAIN
     if runtime != RUNTIME:
-        text = f"speculative decoding is only supported by {RUNTIME}"
+        text = f"{REFUSED} is only supported by {RUNTIME}"
         if wish.options.require:
             raise SpeculativeError(f"{text}, not by runtime {runtime}")
         warning = f"{text}; ignoring for runtime {runtime}"

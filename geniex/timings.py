@@ -33,7 +33,7 @@ def drafting(profile: Profile, model: OpenModel) -> dict[str, Any] | None:
         "draft_model": asked.draft.name if asked.draft is not None else None,
         "choice": asked.choice or None,
         "state": profile.spec_state or "off",
-        "reason": profile.spec_reason or _why_not(model),
+        "reason": profile.spec_reason or None,
         "steps": steps,
         "proposed": profile.draft_proposed,
         "accepted": profile.draft_accepted,
@@ -43,7 +43,3 @@ def drafting(profile: Profile, model: OpenModel) -> dict[str, Any] | None:
         "draft_time": profile.draft_time,
         "verify_time": profile.verify_time,
     }
-
-
-def _why_not(model: OpenModel) -> str | None:
-    return next((text for text in model.warnings if text.startswith("speculative decoding")), None)

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from geniex.best import Best
 from geniex.config import Settings
 from geniex.speculation_wish import SpeculationWish, read_wish
-from geniex_catalogue.resolver import ResolvedModel
+from geniex_catalogue.errors import GenieXError
+from geniex_catalogue.resolver import ResolvedModel, resolve
+from geniex_catalogue.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,18 @@ class Tuned:
 def kept_name(model: ResolvedModel) -> str:
     """What the best settings of a model are kept under."""
     return model.name if model.ref is not None else str(model.path.resolve())
+
+
+def has_draft(settings: Settings) -> Callable[[str], bool]:
+    """Tells of a draft's name or path whether it is here."""
+
+    def has(name: str) -> bool:
+        try:
+            return isinstance(resolve(name, Store(settings.data_dir), "draft"), ResolvedModel)
+        except GenieXError:
+            return False
+
+    return has
 
 
 def tuned(

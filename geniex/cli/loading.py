@@ -6,10 +6,15 @@ import threading
 from geniex.cli import terminal
 from geniex.cli.output import DeclinedError, Output, is_dumb, is_terminal, one_line
 from geniex.config import Settings
-from geniex.session import OpenModel, decide_speculation, find_model, load_model, plan_model
+from geniex.session import (
+    OpenModel,
+    decide_speculation,
+    find_model,
+    load_model,
+    plan_model,
+)
 from geniex.speculation import check_before_pull
 from geniex.speculation_wish import NO_WISH, SpeculationWish
-from geniex_catalogue.errors import GenieXError
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use
 
 
@@ -48,15 +53,9 @@ def tune(
     """Settings and wish with the model's best settings in them; says so in a line."""
     if not settings.best:
         return settings, wish
-    from geniex.tuned import tuned
+    from geniex.tuned import has_draft, tuned
 
-    def has_draft(name: str) -> bool:
-        try:
-            return isinstance(find_model(name, settings, "draft"), ResolvedModel)
-        except GenieXError:
-            return False
-
-    made = tuned(resolved, settings, wish, has_draft)
+    made = tuned(resolved, settings, wish, has_draft(settings))
     if made.note:
         output.note(made.note)
     return made.settings, made.wish

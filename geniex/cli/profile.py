@@ -6,6 +6,7 @@ from typing import Any
 from geniex.cli.output import one_line
 from geniex.client.model import ServedAnswer, ServedModel
 from geniex.session import Answer, OpenModel
+from geniex.speculation import REFUSED
 from geniex.timings import drafting, timings
 from geniex_runtimes.contract import SIMULATOR, Profile
 
@@ -27,7 +28,8 @@ def block(profile: Profile, devices: Sequence[str] = ()) -> str:
         f"decode speed:   {profile.decode_speed:f} tok/s",
         f"stop reason:    {profile.stop_reason}",
     ]
-    if profile.spec_state in ("reduced", "off") or profile.spec_reason:
+    was_told = profile.spec_reason.startswith(REFUSED)  # when the model was loaded
+    if not was_told and (profile.spec_state in ("reduced", "off") or profile.spec_reason):
         why = f", {one_line(profile.spec_reason)}" if profile.spec_reason else ""
         lines.append(f"speculation:    {profile.spec_state}{why}")
     if profile.draft_proposed > 0:

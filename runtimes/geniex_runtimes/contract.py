@@ -144,7 +144,8 @@ class Profile:
 
     `prompt_tokens` = `cached_tokens` (reused from the slot) + `prefilled_tokens`. `draft_steps` are
     the verifications that had a draft; `accepted_at[i]` counts those whose i-th draft token was
-    accepted. `spec_state` is None without speculation; `spec_reason` says why it is not on.
+    accepted. `spec_state` is None without speculation, `off` where it was asked for and is not;
+    `spec_reason` says why it is not on.
     """
 
     ttft: float = 0.0

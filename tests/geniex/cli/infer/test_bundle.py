@@ -13,7 +13,7 @@ from geniex.config import Settings
 from geniex.session import open_model
 from geniex.speculation import check_before_pull
 from geniex.speculation_wish import read_wish
-from geniex_catalogue.errors import SpeculativeError, UsageError
+from geniex_catalogue.errors import ContextLengthError, SpeculativeError, UsageError
 from geniex_catalogue.names import parse
 from geniex_runtimes.contract import SIMULATOR
 from geniex_runtimes.fake import FakeRuntime
@@ -151,11 +151,24 @@ def test_nothing_of_it_is_asked_for_before_a_bundle_is_pulled() -> None:
         check_before_pull(wish, parse("org/model"))
 
 
-def test_python_is_told_the_same(runtime: FakeRuntime, bundle: str, tmp_path: Path) -> None:
+def test_python_is_told_the_same(
+    runtime: FakeRuntime, bundle: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     how = {"spec_type": "draft-mtp", "draft_model": "org/nowhere"}
     with geniex.load(bundle, data_dir=tmp_path / "data", compute="gpu", nctx=4096, **how) as model:  # type: ignore[arg-type]
-        assert set(model.warnings) == set(list(IGNORED)[:3])
-        assert str(model.chat("hi")) == "Hello, world!"
+        said = [text.replace("`--nctx 4096`", "`nctx=4096`") for text in list(IGNORED)[:3]]
+        assert set(model.warnings) == set(said)
+        logged = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert sorted(text.rpartition("bundle: ")[2] for text in logged) == sorted(said)
+        answer = model.chat("hi")
+        assert str(answer) == "Hello, world!"
+        assert (answer.profile.spec_state, answer.profile.spec_reason) == ("off", said[0])
+        with pytest.raises(ContextLengthError) as caught:
+            model.chat("x" * 2 * CONTEXT)
+        assert "--" not in str(caught.value.hint)
+    with geniex.load(bundle, data_dir=tmp_path / "data") as plain:
+        profile = plain.chat("hi").profile
+        assert (profile.spec_state, profile.spec_reason) == (None, "")
     with pytest.raises(SpeculativeError):
         geniex.load(bundle, data_dir=tmp_path / "data", spec_type="auto", require_spec=True)
     with geniex.AutoModelForCausalLM.from_pretrained(
