@@ -30,6 +30,7 @@ from geniex_catalogue.errors import (
     PrecisionNotFoundError,
     UsageError,
 )
+from geniex_catalogue.names import LOCAL_ORG
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use, resolve
 from geniex_catalogue.store import Store
 from geniex_runtimes import dispatcher, registry
@@ -339,7 +340,8 @@ def _change_of(model: ResolvedModel) -> GenieXError | None:
     try:
         size = sum(path.stat().st_size for path in model.files)
     except FileNotFoundError:
-        fetch = f"; `geniex pull {model.ref}` fetches it again" if model.ref else ""
+        on_hub = model.ref is not None and model.ref.org != LOCAL_ORG
+        fetch = f"; `geniex pull {model.ref}` fetches it again" if on_hub else ""
         hint = f"it was removed while it was being loaded{fetch}"
         return ModelNotFoundError(model.name, hint=hint)
     except OSError:
