@@ -290,7 +290,6 @@ class ModelDrafter:
             context.decode(batch)
             if live:
                 live = self._take_chained(asks, drafts, live, head + 1 < self._heads)
-        library.set_nextn_head(context.handle, 0)
         for ask in asks:
             track = self._tracks[ask.slot]
             track.advance(len(track.tokens))
@@ -341,10 +340,9 @@ class ModelDrafter:
                 for head in range(self._heads):
                     if head:
                         context.keep(ask.slot, track.held)
+                    if self._mode == "chained":
                         self._library.set_nextn_head(context.handle, head)
                     context.decode(batch)
-                if self._heads > 1:
-                    self._library.set_nextn_head(context.handle, 0)
                 track.advance(count)
 
     def pause(self) -> None:
