@@ -129,6 +129,16 @@ class TestOutcome:
         names = [path.name for path in repo_files(cli)]
         assert {"m-Q8_0.gguf", "mmproj-F16.gguf"} <= set(names)
 
+    def test_a_draft(self, cli: Cli, repo: HubServer, data_dir: Path) -> None:
+        draft = gguf(20, general__architecture="gemma4-assistant")
+        repo.repos["org/repo"].files["mtp-m-Q8_0.gguf"] = draft
+        words = ("pull", "org/repo:Q8_0", "--with-draft")
+        plan = cli(*words, "--dry-run", "--json").json
+        assert [file["name"] for file in plan["files"]] == ["m-Q8_0.gguf", "mtp-m-Q8_0.gguf"]
+        assert cli(*words).code == 0
+        assert (data_dir / "models/org/repo/mtp-m-Q8_0.gguf").read_bytes() == draft
+        assert cli(*words, "--dry-run", "--json").json["present"] is True
+
     def test_no_draft(self, cli: Cli, repo: HubServer) -> None:
         result = cli("pull", "org/repo", "--with-draft")
         assert result.code == 2 and "no draft" in result.err

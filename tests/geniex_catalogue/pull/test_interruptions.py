@@ -116,6 +116,34 @@ def test_a_process_that_is_stopped_leaves_a_part_to_go_on_from(
     assert hub.served <= len(data) - kept + 500_000
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_split_model_that_is_killed_between_its_shards(hub: HubServer, store: Store) -> None:
+    files = {
+        f"big-Q8_0-{n:05d}-of-00002.gguf": gguf(values, split__count=2, split__no=n - 1)
+        for n, values in ((1, 100_000), (2, 1_500_000))
+    }
+    small, large = files
+    hub.add("org/large", files)
+    hub.pace = 4_000_000
+    staged = store.folder(parse("org/large")) / ".inflight"
+    part = staged / f"{large}.partial"
+    with child(store, "org/large") as process:
+        end = time.monotonic() + 30
+        while not part.exists() or part.stat().st_size < 1_500_000:
+            assert time.monotonic() < end, "nothing arrives"
+            time.sleep(0.02)
+        process.kill()
+    (model,) = store.list()
+    assert (model.status, model.partial) == ("partial", ("Q8_0",))
+    plan = plan_pull(parse("org/large"), store)
+    left = {job.name: plan.missing(job) for job in plan.fetches}
+    assert left[small] == 0 and left[large] <= len(files[large]) - 1_000_000
+    hub.pace, hub.served = None, 0
+    model = execute(plan, store)
+    assert hub.served <= left[large]
+    assert {name: (model.folder / name).read_bytes() for name in files} == files
+
+
 def test_two_processes_pull_once(hub: HubServer, store: Store) -> None:
     data = large(hub)
     hub.pace = 8_000_000
