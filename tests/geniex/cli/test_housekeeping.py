@@ -105,9 +105,13 @@ class TestUpdate:
         repo.repos["org/repo"].files["m-Q4_0.gguf"] = newer = gguf(4001)
         plan = cli("update", "org/repo", "--dry-run")
         assert "m-Q4_0.gguf" in plan.out and (model / "m-Q4_0.gguf").read_bytes() != newer
-        assert cli("update", "org/repo").code == 0
+        told = cli("update", "org/repo")
+        assert told.code == 0 and "100%" in told.err
         assert (model / "m-Q4_0.gguf").read_bytes() == newer
         assert cli("verify").code == 0
+        repo.repos["org/repo"].files["m-Q4_0.gguf"] = gguf(4002)
+        silent = cli("update", "org/repo", "--no-progress")
+        assert silent.code == 0 and "%" not in silent.err
 
     def test_what_cannot_be(self, cli: Cli, model: Path, tiny_chat: Path) -> None:
         cli("pull", "local/mine", "--local-path", str(tiny_chat))
