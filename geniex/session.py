@@ -11,6 +11,7 @@ from typing import Self
 
 from geniex import limits
 from geniex.answering import Answer, AnswerEnd, AnswerEvents, AnswerOptions, AnswerPart
+from geniex.changing_models import changes_told
 from geniex.chat.messages import Message
 from geniex.chat.reasoning import Part
 from geniex.chat.template import ChatTemplate
@@ -23,14 +24,11 @@ from geniex.speculation_wish import NO_WISH, SpeculationWish
 from geniex.tuned import has_draft, tuned
 from geniex_catalogue.errors import (
     ContextLengthError,
-    GenieXError,
-    LoadError,
     ModelNotFoundError,
     NoRuntimeError,
     PrecisionNotFoundError,
     UsageError,
 )
-from geniex_catalogue.names import LOCAL_ORG
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use, resolve
 from geniex_catalogue.store import Store
 from geniex_runtimes import dispatcher, registry
@@ -275,7 +273,8 @@ def plan_model(resolved: ResolvedModel, settings: Settings) -> tuple[HardwarePro
 
 def plan_on(machine: HardwareProfile, resolved: ResolvedModel, wish: Wish) -> Plan:
     """Choose for a machine; see `dispatcher.plan`. Raises BundleError for a faulty bundle too."""
-    compiled = compiled_facts(resolved)
+    with changes_told(resolved):
+        compiled = compiled_facts(resolved)
     return dispatcher.plan(resolved, machine, registry.availability(), wish, compiled)
 
 
@@ -324,31 +323,10 @@ def load_model(
         qairt_engine=settings.qairt_engine,
         sliding_window=settings.sliding_window,
     )
-    try:
+    with changes_told(resolved, speculation.draft):
         loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)
-    except GenieXError as exc:
-        for model in (resolved, *((speculation.draft,) if speculation.draft else ())):
-            if (changed := _change_of(model)) is not None:
-                raise changed from exc
-        raise
     _check_required(loaded, settings)
     return OpenModel(resolved, machine, plan, loaded, speculation)
-
-
-def _change_of(model: ResolvedModel) -> GenieXError | None:
-    """What another process has done to a model's files since they were found, if anything."""
-    try:
-        size = sum(path.stat().st_size for path in model.files)
-    except FileNotFoundError:
-        on_hub = model.ref is not None and model.ref.org != LOCAL_ORG
-        fetch = f"; `geniex pull {model.ref}` fetches it again" if on_hub else ""
-        hint = f"it was removed while it was being loaded{fetch}"
-        return ModelNotFoundError(model.name, hint=hint)
-    except OSError:
-        return None
-    if model.format == "gguf" and size != model.size:
-        return LoadError(f"`{model.name}` was changed while it was being loaded", hint="try again")
-    return None
 
 
 def _check_required(loaded: LoadedModel, settings: Settings) -> None:
