@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from geniex_catalogue.errors import TransferError
 from geniex_catalogue.hubs.web import BrokenError, Patience, content_range, host
 
 if TYPE_CHECKING:
     import httpx2
+
+Piece = TypeVar("Piece", bytes, bytes | memoryview)
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 # a connection is fast with so many bytes a second; it is looked at after so many bytes
@@ -56,8 +58,13 @@ def flow(
     answer: httpx2.Response, patience: Patience, on_fast: Callable[[], None]
 ) -> Iterator[bytes | memoryview]:
     """The bytes as they come, each piece good until the next. Raises BrokenError for a trickle."""
+    return steady(answer, _pieces(answer, on_fast), patience)
+
+
+def steady(answer: httpx2.Response, pieces: Iterable[Piece], patience: Patience) -> Iterator[Piece]:
+    """The pieces of an answer. Raises BrokenError where it becomes a trickle."""
     begin, count = time.monotonic(), 0
-    for data in _pieces(answer, on_fast):
+    for data in pieces:
         yield data
         count += len(data)
         passed = time.monotonic() - begin

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
-from geniex_catalogue.errors import ChecksumError, TransferError
+from geniex_catalogue.errors import ChecksumError
 from geniex_catalogue.hubs.answer import broken, flow, linked_facts, strong_etag, total
 from geniex_catalogue.hubs.job import Fetch
 from geniex_catalogue.hubs.keeper import Keeper
@@ -99,7 +99,8 @@ class Asker:
                 self._take_whole(answer, span, ranged=bool(ranged))
                 offset = -self._job.source.first
             else:
-                raise TransferError(f"`{host(str(answer.url))}` answered {answer.status_code}")
+                place = host(str(answer.url))
+                raise broken(self._job.name, f"`{place}` answered {answer.status_code}")
             if answer.history and _origin(str(answer.url)) != _origin(self._job.source.url):
                 self._address = str(answer.url)
             self._line.tell()
@@ -164,7 +165,10 @@ class Asker:
         if changed and self._job.size is None:
             part.size = None
         if not self._job.source.is_window and None not in (whole, part.size) and whole != part.size:
-            self._wrong(span, f"it has {whole} bytes, the hub states {part.size}")
+            # nothing of it is written; without a hash, what is here may be of another version
+            if part.sha256 is None:
+                self._again(span)
+            self._wrong(f"it has {whole} bytes, the hub states {part.size}")
         if ranged and self.ranges:
             if changed:
                 self._again(span)
@@ -205,16 +209,25 @@ class Asker:
                 offset += len(data)
                 if open_end and self._part.size is not None and offset > self._part.size:
                     size = self._part.size
-                    self._wrong(span, f"it has more than the {size} bytes that the hub states")
+                    self._again(span)
+                    self._wrong(f"it has more than the {size} bytes that the hub states")
                 if offset <= span.position:
                     continue
                 if span.position == 0 and is_page(bytes(data[:100])):
+                    self._unlearn(span)
                     raise page_instead(host(str(answer.url)), self._job.name)
                 if span.end is not None and span.position >= span.end:
                     return
                 end = len(data) if span.end is None else skipped + span.end - span.position
                 writer.write(data[skipped:end])
                 span.position = writer.position
+
+    def _unlearn(self, span: Span) -> None:
+        """Forget what an answer has told of the file, where it was the only one and of no file."""
+        if not self._part.arrived:
+            if self._job.size is None:
+                self._part.size = None
+            self._again(span)
 
     def _again(self, span: Span) -> None:
         """Drop the bytes that are here: they are of no use."""
@@ -228,9 +241,9 @@ class Asker:
                 self.ranges = None
             self._line.relay.start(self._job.name, size, 0)
 
-    def _wrong(self, span: Span, reason: str) -> NoReturn:
-        self._again(span)
-        raise wrong(self._job.name, reason)
+    def _wrong(self, reason: str) -> NoReturn:
+        """It may be a proxy's error: asked again before it is believed."""
+        raise BrokenError(reason, wrong(self._job.name, reason))
 
 
 def wrong(name: str, reason: str) -> ChecksumError:

@@ -7,11 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from geniex_catalogue.errors import HubError, HubNotFoundError
+from geniex_catalogue.hubs.answer import steady
+from geniex_catalogue.hubs.retelling import Retelling
 from geniex_catalogue.hubs.web import (
     Patience,
     client,
     explain,
     host,
+    is_page,
+    page_instead,
     persist,
     refuse_pages,
     translated,
@@ -51,16 +55,18 @@ def ask(
     # who has no network learns it soon
     patience = replace(patience, attempts=min(_TRIES, patience.attempts))
 
+    retelling = Retelling(what)
+
     def work(abandon: Abandon) -> Answer:
         with client(patience) as http:
             return persist(
-                lambda: _ask(http, url, what, headers or {}, limit),
+                lambda: _ask(http, url, what, headers or {}, limit, patience),
                 patience,
                 sleep=abandon.pause,
-                note=lambda reason, wait: None,
+                note=retelling.note,
             )
 
-    return interruptible(work)
+    return interruptible(work, retelling)
 
 
 def fetch_document(url: str, what: str, *, patience: Patience | None = None) -> bytes:
@@ -75,18 +81,26 @@ def fetch_document(url: str, what: str, *, patience: Patience | None = None) -> 
 
 
 def _ask(
-    http: httpx2.Client, url: str, what: str, headers: Mapping[str, str], limit: int
+    http: httpx2.Client,
+    url: str,
+    what: str,
+    headers: Mapping[str, str],
+    limit: int,
+    patience: Patience,
 ) -> Answer:
     with translated(url), http.stream("GET", url, headers=dict(headers)) as answer:
         place = host(str(answer.url))
-        if answer.status_code >= 500 or answer.status_code in (408, 429):
+        status = answer.status_code
+        if status >= 500 or status in (408, 429) or 200 < status < 400:
             raise explain(answer.status_code, answer.headers, place, what)
         if answer.status_code < 400:
             refuse_pages(answer, what)
         data = bytearray()
-        for piece in answer.iter_raw():
+        for piece in steady(answer, answer.iter_raw(), patience):
             data += piece
             if len(data) > limit:
                 raise HubError(f"{what} on `{place}` is larger than {limit} bytes")
+        if status == 200 and is_page(bytes(data[:100])):
+            raise page_instead(place, what)
         known = {key.lower(): value for key, value in answer.headers.items()}
         return Answer(answer.status_code, known, bytes(data))

@@ -2,6 +2,7 @@
 
 import os
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from geniex_catalogue.errors import (
+    GGUFError,
     HubAuthError,
     HubError,
     HubNotFoundError,
@@ -17,8 +19,10 @@ from geniex_catalogue.errors import (
 )
 from geniex_catalogue.fileset import ModelFile
 from geniex_catalogue.gguf import GGUFHeader, parse_header
+from geniex_catalogue.hubs.answer import steady
 from geniex_catalogue.hubs.contract import Listing, Source
 from geniex_catalogue.hubs.remote import RemoteFile
+from geniex_catalogue.hubs.retelling import Retelling
 from geniex_catalogue.hubs.web import (
     HUGGING_FACE,
     Patience,
@@ -69,16 +73,18 @@ class HuggingFace:
         # a listing is small: who has no network learns it soon
         patience = replace(self._patience, attempts=min(3, self._patience.attempts))
 
+        retelling = Retelling(ref.name)
+
         def work(abandon: Abandon) -> "ModelInfo":
             self._token = _token(self._given)
             return persist(
                 lambda: self._ask(ref, revision),
                 patience,
                 sleep=abandon.pause,
-                note=lambda reason, wait: None,
+                note=retelling.note,
             )
 
-        info = interruptible(work)
+        info = interruptible(work, retelling)
         files = tuple(_model_file(sibling) for sibling in info.siblings or ())
         return Listing(info.id, info.sha or revision or "main", files)
 
@@ -86,7 +92,7 @@ class HuggingFace:
         from huggingface_hub import HfApi
 
         what = ref.name if revision is None else f"{ref.name}@{revision}"
-        with _understood(self.endpoint, what):
+        with _understood(self.endpoint, what), _steadily(self._patience):
             return HfApi(endpoint=self.endpoint).model_info(
                 ref.name,
                 revision=revision,
@@ -107,16 +113,57 @@ class HuggingFace:
         Raises GGUFError, HubError or TransferError.
         """
         name = f"{listing.repo}/{file.name}"
+        retelling = Retelling(name)
+
+        def read(abandon: Abandon) -> GGUFHeader:
+            with client(self._patience) as http:
+                source, size = self.source(listing, file), file.size
+                remote = RemoteFile(
+                    http, name, source, abandon, self._patience, size=size, note=retelling.note
+                )
+                if size is None:
+                    remote.read(0, 1)
+                return parse_header(remote.read, name, remote.size)
 
         def work(abandon: Abandon) -> GGUFHeader:
-            with client(self._patience) as http:
-                source = self.source(listing, file)
-                remote = RemoteFile(http, name, source, abandon, self._patience)
-                if file.size is None:
-                    remote.read(0, 1)
-                return parse_header(remote.read, name, file.size or remote.size)
+            try:
+                return read(abandon)
+            except GGUFError:
+                # perhaps a proxy's error: asked once more before it is believed
+                return read(abandon)
 
-        return interruptible(work)
+        return interruptible(work, retelling)
+
+
+@contextmanager
+def _steadily(patience: Patience) -> Iterator[None]:
+    """Have what `huggingface_hub` reads in this thread break off where it becomes a trickle."""
+    import httpx2
+    from huggingface_hub import get_session
+
+    class Steady(httpx2.SyncByteStream):
+        def __init__(self, answer: httpx2.Response, inner: httpx2.SyncByteStream) -> None:
+            self._answer = answer
+            self._inner = inner
+
+        def __iter__(self) -> Iterator[bytes]:
+            return steady(self._answer, self._inner, patience)
+
+        def close(self) -> None:
+            self._inner.close()
+
+    ours = threading.get_ident()
+
+    def watch(answer: httpx2.Response) -> None:
+        if threading.get_ident() == ours and isinstance(answer.stream, httpx2.SyncByteStream):
+            answer.stream = Steady(answer, answer.stream)
+
+    hooks = get_session().event_hooks["response"]
+    hooks.append(watch)
+    try:
+        yield
+    finally:
+        hooks.remove(watch)
 
 
 def _model_file(sibling: "RepoSibling") -> ModelFile:

@@ -12,6 +12,7 @@ from geniex_catalogue.folder import BUNDLE_FACTS, BundleFacts, parse_facts
 from geniex_catalogue.hubs.archive import Archive
 from geniex_catalogue.hubs.contract import Item, Packing, Source
 from geniex_catalogue.hubs.remote import RemoteFile
+from geniex_catalogue.hubs.retelling import Retelling
 from geniex_catalogue.hubs.web import Patience, client
 from geniex_catalogue.hubs.worker import Abandon, interruptible
 
@@ -88,13 +89,17 @@ def look_into(
     """
     patience = patience or Patience()
 
+    retelling = Retelling(name)
+
     def work(abandon: Abandon) -> tuple[tuple[Item, ...], BundleFacts]:
         with client(patience) as http:
-            file = RangedFile(RemoteFile(http, name, source, abandon, patience))
+            file = RangedFile(
+                RemoteFile(http, name, source, abandon, patience, note=retelling.note)
+            )
             with Archive(Path(name), cast(BinaryIO, file), file.size) as archive:
                 return look_at(archive, file, source)
 
-    return interruptible(work)
+    return interruptible(work, retelling)
 
 
 def look_at(

@@ -141,6 +141,9 @@ def translated(url: str) -> Iterator[None]:
     except httpx2.TransportError as exc:
         reason = f"the connection to `{place}` broke"
         raise BrokenError(reason, _broken(reason)) from exc
+    except httpx2.TooManyRedirects as exc:
+        final = HubError(f"`{place}` cannot be read: {exc}")
+        raise BrokenError(f"`{place}` sends in a circle", final) from exc
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as exc:
         raise HubError(f"`{place}` cannot be read: {exc}") from exc
 
@@ -198,20 +201,33 @@ def check(response: httpx2.Response, what: str) -> None:
 
 
 def refuse_pages(response: httpx2.Response, name: str) -> None:
-    """Raise TransferError for what is not the file's own bytes: a web page, an encoded body."""
+    """Raise BrokenError for what is not the file's own bytes: a web page, an encoded body.
+
+    The next answer may be the file's, as where one of several servers, or a log-in, is at fault.
+    """
     place = host(str(response.url))
     if response.headers.get("content-type", "").startswith("text/html"):
         raise page_instead(place, name)
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise TransferError(f"`{place}` sends `{name}` encoded, against our request")
+        reason = f"`{place}` sends `{name}` encoded, against our request"
+        raise BrokenError(f"`{place}` sends it encoded", TransferError(reason))
 
 
-def page_instead(place: str, name: str) -> TransferError:
-    """The error for a web page that came instead of a file."""
-    return TransferError(
+def require_content(response: httpx2.Response, name: str) -> None:
+    """Raise BrokenError for an answer that is no refusal and has no content all the same."""
+    if response.status_code not in (200, 206):
+        reason = f"`{host(str(response.url))}` answered {response.status_code}"
+        final = TransferError(f"`{name}` does not come: {reason}", hint="try again later")
+        raise BrokenError(reason, final)
+
+
+def page_instead(place: str, name: str) -> BrokenError:
+    """The failure of a web page that came instead of a file."""
+    final = TransferError(
         f"`{place}` answered with a web page instead of `{name}`",
         hint="a log-in page of the network, or a proxy? open the hub in a browser once",
     )
+    return BrokenError(f"`{place}` answered with a web page", final)
 
 
 def is_page(begin: bytes) -> bool:
@@ -228,7 +244,10 @@ def content_range(headers: Mapping[str, str]) -> tuple[int | None, int | None]:
 
 
 def explain(status: int, headers: Mapping[str, str], place: str, what: str) -> Exception:
-    """The error behind a status of 400 and up, with the hub's own error code where it gives one."""
+    """The error behind a status that is no success, with the hub's own error code where it has one.
+
+    A redirect that leads nowhere, or content that is none, is worth another try.
+    """
     code = headers.get("x-error-code", "")
     said = headers.get("x-error-message", "")
     if status == 429:
@@ -259,7 +278,7 @@ def explain(status: int, headers: Mapping[str, str], place: str, what: str) -> E
             hint="set HTTPS_PROXY (or HTTP_PROXY) to `http://NAME:PASSWORD@HOST:PORT`",
         )
     reason = f"`{place}` answered {status}" + (f": {said}" if said else "")
-    if status >= 500 or status == 408:
+    if status >= 500 or status == 408 or status < 400:
         return BrokenError(reason, HubError(reason, hint="try again later"), _asked_pause(headers))
     return HubError(f"{reason} for `{what}`")
 
@@ -275,14 +294,17 @@ def _rate_limit(headers: Mapping[str, str], place: str) -> BrokenError:
 
 
 def _asked_pause(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the answer asks to wait: `Retry-After`, else the hub's `RateLimit`."""
+    """Seconds that the answer asks to wait: `Retry-After`, else the hub's `RateLimit`.
+
+    None where it does not say, or names a moment that is past.
+    """
     asked = headers.get("retry-after", "").strip()
     if asked.isdecimal():
-        return float(asked)
+        return float(asked) or None
     if asked:
-        return _seconds_until(asked, headers.get("date", ""))
+        return _seconds_until(asked, headers.get("date", "")) or None
     spent = _SPENT.search(headers.get("ratelimit", ""))
-    return float(spent[1]) if spent else None
+    return float(spent[1]) or None if spent else None
 
 
 def _seconds_until(date: str, now: str) -> float | None:

@@ -4,7 +4,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from geniex_catalogue.hubs.contract import Progress
 
@@ -67,6 +67,14 @@ class Abandon:
             raise AbandonedError
 
 
+class Messenger(Protocol):
+    """Carries a worker's words over to the caller's thread."""
+
+    def deliver(self) -> None:
+        """Say what has gathered, here and now."""
+        ...
+
+
 class Relay:
     """A `Progress` that carries a worker's calls over to the caller's thread, or to nobody."""
 
@@ -120,8 +128,8 @@ class _Outcome(Generic[T]):
         self.ended.set()
 
 
-def interruptible(work: Callable[[Abandon], T], relay: Relay | None = None) -> T:
-    """Run `work` in a daemon thread and give its result, delivering its progress meanwhile.
+def interruptible(work: Callable[[Abandon], T], relay: Messenger | None = None) -> T:
+    """Run `work` in a daemon thread and give its result, delivering its words meanwhile.
 
     KeyboardInterrupt, or an error of the progress, abandons the worker and is raised at once.
     """

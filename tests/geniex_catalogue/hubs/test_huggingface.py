@@ -22,6 +22,7 @@ from geniex_catalogue.fileset import ModelFile
 from geniex_catalogue.gguf import GGUFHeader, read_header
 from geniex_catalogue.hubs.contract import Hub
 from geniex_catalogue.hubs.huggingface import HuggingFace
+from geniex_catalogue.hubs.retelling import told
 from geniex_catalogue.hubs.web import Patience
 from geniex_catalogue.names import ModelRef
 from tests.hubserver import COMMIT, Fault, HubServer
@@ -211,6 +212,18 @@ HEALED = [
     pytest.param([Fault(cut=100, length=False)], id="cut-without-length"),
     pytest.param([Fault(503), Fault(stall=10)], id="503-then-stall"),
     pytest.param([Fault(403)], id="signed-address-expired"),
+    pytest.param([Fault(204)], id="204"),
+    pytest.param([Fault(304)], id="304"),
+    pytest.param([Fault(416)], id="416"),
+    pytest.param([Fault(302)], id="redirect-to-nowhere"),
+    pytest.param([Fault(headers={"content-range": "bytes 0-0/1"})], id="another-size"),
+    pytest.param([Fault(headers={"content-range": "bytes 8-519/9999"})], id="range-shifted"),
+    pytest.param([Fault(headers={"content-range": "bytes"})], id="range-unstated"),
+    pytest.param([Fault(body=lambda data: bytes(len(data)))], id="zeros"),
+    pytest.param([Fault(headers={"content-encoding": "gzip"})], id="gzip"),
+    pytest.param([Fault(headers={"content-type": "text/html"})], id="web-page"),
+    pytest.param([Fault(most=100)] * 20, id="short-ranges"),
+    pytest.param([Fault(drip=0.05)], id="trickle"),
 ]
 
 
@@ -218,6 +231,46 @@ HEALED = [
 def test_header_through_faults(repo: HubServer, tiny_chat: Path, faults: list[Fault]) -> None:
     repo.faults["cdn"] = faults
     assert header(repo) == read_header(tiny_chat)
+
+
+STAYING = [
+    pytest.param(Fault(204), "answered 204", id="204"),
+    pytest.param(Fault(304), "answered 304", id="304"),
+    pytest.param(Fault(416), "answered 416", id="416"),
+    pytest.param(Fault(302), "answered 302", id="redirect-to-nowhere"),
+    pytest.param(Fault(headers={"content-range": "bytes 0-0/1"}), "has 1 bytes", id="another-size"),
+    pytest.param(
+        Fault(headers={"content-range": "bytes 8-519/9999"}), "another range", id="range-shifted"
+    ),
+    pytest.param(Fault(headers={"content-type": "text/html"}), "web page", id="web-page"),
+    pytest.param(Fault(drip=0.05), "almost nothing", id="trickle"),
+]
+
+
+@pytest.mark.parametrize(("fault", "text"), STAYING)
+def test_a_hub_that_sends_no_header_is_at_fault(repo: HubServer, fault: Fault, text: str) -> None:
+    repo.faults["cdn"] = [fault] * 9
+    lines: list[str] = []
+    with told(lines.append), pytest.raises(TransferError, match=text) as caught:
+        header(repo)
+    assert repo.cdn.removeprefix("http://") in caught.value.message
+    assert len(lines) == 2 and all("asking again" in line for line in lines)
+
+
+def test_a_listing_that_trickles_is_not_waited_for(repo: HubServer) -> None:
+    repo.faults["api"] = [Fault(drip=0.05)]
+    lines: list[str] = []
+    with told(lines.append):
+        assert HuggingFace(patience=QUICK).list(REF, None).files
+    assert len(lines) == 1 and "almost nothing" in lines[0]
+
+
+def test_a_moment_to_come_back_that_is_past_is_not_told(repo: HubServer) -> None:
+    past = Fault(429, {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"})
+    repo.faults["api"] = [past] * 3
+    with pytest.raises(HubRateLimitError) as caught:
+        HuggingFace(patience=QUICK).list(REF, None)
+    assert "try again later" in (caught.value.hint or "")
 
 
 def test_header_where_the_hub_knows_no_size(repo: HubServer, tiny_chat: Path) -> None:

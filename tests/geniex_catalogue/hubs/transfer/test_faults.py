@@ -17,8 +17,9 @@ from geniex_catalogue.errors import (
 from geniex_catalogue.hubs.contract import Source
 from geniex_catalogue.hubs.transfer import Fetch, fetch
 from tests.geniex_catalogue.hubs.transfer.download import DATA, HALF, QUICK, Told, job, run
-from tests.hubserver import Fault, HubServer, Place
+from tests.hubserver import COMMIT, Fault, HubServer, Place
 
+LOOP = f"/org/repo/resolve/{COMMIT}/m.gguf"
 HEALED: list[tuple[str, Place, list[Fault]]] = [
     ("cut", "cdn", [Fault(cut=HALF)]),
     ("cut-at-once", "cdn", [Fault(cut=0)]),
@@ -50,6 +51,24 @@ HEALED: list[tuple[str, Place, list[Fault]]] = [
     ("416", "cdn", [Fault(cut=HALF), Fault(status=416)]),
     ("another-etag-on-206", "cdn", [Fault(cut=HALF), Fault(headers={"etag": '"other"'})]),
     ("weak-etag", "cdn", [Fault(cut=HALF, headers={"etag": 'W/"x"'})]),
+    ("204", "cdn", [Fault(cut=HALF), Fault(204)]),
+    ("304", "cdn", [Fault(cut=HALF), Fault(304)]),
+    ("redirect-to-nowhere", "cdn", [Fault(cut=HALF), Fault(302)]),
+    ("206-unasked", "cdn", [Fault(206)]),
+    (
+        "several-ranges",
+        "cdn",
+        [
+            Fault(cut=HALF),
+            Fault(206, {"content-type": "multipart/byteranges; boundary=x"}),
+        ],
+    ),
+    ("gzip", "cdn", [Fault(cut=HALF), Fault(headers={"content-encoding": "gzip"})]),
+    ("br", "cdn", [Fault(headers={"content-encoding": "br"})]),
+    ("web-page", "cdn", [Fault(cut=HALF), Fault(headers={"content-type": "text/html"})]),
+    ("other-size", "cdn", [Fault(body=lambda b: b[:-1])]),
+    ("too-long", "cdn", [Fault(body=lambda b: b + b"x", length=False)]),
+    ("redirect-loop", "resolve", [Fault(302, {"location": LOOP})] * 11),
     ("wrong-bytes-then-cut", "cdn", [Fault(body=lambda b: b"X" + b[1:], cut=HALF)]),
 ]
 
@@ -67,7 +86,9 @@ def test_faults_end_in_right_bytes(
 
 # without a length or right bytes there is nothing left to tell by
 TELLABLE = [
-    case for case in HEALED if case[0] not in ("cut-without-length", "wrong-bytes-then-cut")
+    case
+    for case in HEALED
+    if case[0] not in ("cut-without-length", "wrong-bytes-then-cut", "other-size", "too-long")
 ]
 
 

@@ -137,30 +137,32 @@ def test_a_log_in_page_is_no_model(
     if "location" in headers:
         repo.repos["org/repo"].files["login"] = PAGE
         where = f"{repo.cdn}/x/org%2Frepo/login"
-        repo.faults["resolve"] = [Fault(302, {"location": where})]
+        repo.faults["resolve"] = [Fault(302, {"location": where})] * 9
         page = Fault(headers={"content-type": "text/html"})
-    repo.faults["cdn"] = [page]
+    repo.faults["cdn"] = [page] * 9
     if not known:
         repo.repos["org/repo"].facts = False
-        repo.faults["resolve"] = [page]
+        repo.faults["resolve"] = [page] * 9
     plain = job(repo, tmp_path, size=len(DATA) if known else None, sha256=known)
-    with pytest.raises(TransferError):
+    with pytest.raises(TransferError, match=r"web page|has \d+ bytes"):
         fetch([plain], None, HASTE)
-    repo.faults.clear()
-    repo.repos["org/repo"].facts = True
-    assert run(repo, tmp_path).sha256 == SHA256
+    for place in repo.faults:
+        del repo.faults[place][1:]
+    # one such page alone, and the next answer is good
+    assert fetch([plain], None, HASTE)[0].sha256 == SHA256
 
 
 def test_a_log_in_page_instead_of_the_rest(repo: HubServer, tmp_path: Path) -> None:
     """What has arrived before stays."""
     part = broken_off(repo, tmp_path)
     before = part.read_bytes()
-    repo.faults["resolve"] = [Fault(headers={"location": f"{repo.cdn}/x/org%2Frepo/login"})]
+    repo.faults["resolve"] = [Fault(headers={"location": f"{repo.cdn}/x/org%2Frepo/login"})] * 9
     repo.repos["org/repo"].files["login"] = PAGE
-    repo.faults["cdn"] = [Fault(headers={"content-type": "text/html"}, bare=True)]
+    repo.faults["cdn"] = [Fault(headers={"content-type": "text/html"}, bare=True)] * 9
     with pytest.raises(TransferError, match="web page"):
         run(repo, tmp_path)
     assert part.read_bytes() == before
+    repo.faults.clear()
     repo.served = 0
     assert run(repo, tmp_path).sha256 == SHA256
     assert repo.served == len(DATA) - len(before)
