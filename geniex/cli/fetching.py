@@ -66,7 +66,7 @@ def planned(
     from geniex_catalogue.pull import plan_pulls
     from geniex_catalogue.store import Store
 
-    with output.status(f"looking for {ref}...") as status:
+    with output.asking(f"looking for {ref}...") as status:
         wish = replace(
             wish,
             offline=settings.offline,

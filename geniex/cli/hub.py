@@ -37,7 +37,7 @@ def list_hub(
     from geniex_catalogue.hubs.aihub import AIHub
     from geniex_catalogue.hubs.aihub_choice import find_host, for_chipset, listed
 
-    with output.status("asking the AI Hub..."):
+    with output.asking("asking the AI Hub..."):
         release = AIHub(settings.data_dir).release(offline=settings.offline)
         index, platform = release.index(), release.platform()
     host = None if everything else find_host(platform, machine_of(settings))

@@ -50,7 +50,7 @@ def _remote(ref: "ModelRef", settings: "Settings", output: Output) -> dict[str, 
     from geniex_catalogue.remote_model import look_up
     from geniex_catalogue.store import Store
 
-    with output.status(f"looking for {ref}...") as status:
+    with output.asking(f"looking for {ref}...") as status:
         pick = picker(settings, output, status, ask=False)
         wish = PullWish(offline=settings.offline, machine=machine_of(settings), pick=pick)
         remote = look_up(ref, Store(settings.data_dir), wish)

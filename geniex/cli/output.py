@@ -4,7 +4,8 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
@@ -122,6 +123,15 @@ class Output:
     def status(self, text: str) -> "Status":
         """A line that shows, on a terminal, that something is going on; used as a context."""
         return Status(text, shown=not self.quiet and has_colour(sys.stderr))
+
+    @contextmanager
+    def asking(self, text: str) -> Iterator["Status"]:
+        """As `status` while a hub is asked, with a line for each time that it is asked again."""
+        # imported here: most commands ask no hub
+        from geniex_catalogue.hubs.retelling import told
+
+        with self.status(text) as status, told(lambda line: self.note(one_line(line))):
+            yield status
 
     def warn(self, text: str) -> None:
         """Write a warning line."""

@@ -176,4 +176,5 @@ def _left(count: int, speed: float) -> str:
 
 
 def _retry_text(file: str, reason: str, wait: float) -> str:
-    return f"{file}: {reason}; going on in {wait:.0f} s"
+    when = f"in {wait:.0f} s" if wait >= 0.5 else "at once"
+    return f"{file}: {reason}; going on {when}"

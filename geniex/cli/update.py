@@ -82,7 +82,7 @@ def _plans(
     if model is None:
         raise ModelNotFoundError(str(ref))
     label = require(model.name, ref.selector, model.precisions) if ref.selector else None
-    with output.status(f"looking for {ref}..."):
+    with output.asking(f"looking for {ref}..."):
         machine = machine_of(settings)
         wish = PullWish(offline=settings.offline, machine=machine, look_only=look_only)
         return plan_updates(model, label, store, wish)

@@ -104,7 +104,9 @@ def _repaired(report: "Report", store: "Store", settings: "Settings", output: Ou
     for fault in report.faults:
         output.note(one_line(f"{report.model.name}: {fault.reason}"))
     wish = PullWish(offline=settings.offline, machine=machine_of(settings))
-    for plan in plan_repairs(report, store, wish):
+    with output.asking(f"looking for {report.model.name}..."):
+        plans = plan_repairs(report, store, wish)
+    for plan in plans:
         run(plan, settings, output)
     return _check(store, report.model.ref, output)
 

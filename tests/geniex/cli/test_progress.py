@@ -61,6 +61,8 @@ def test_a_file_that_begins_again_is_counted_once() -> None:
     progress.start("f", 100, 0)
     progress.advance("f", 10)
     assert lines[-1] == "f: connection reset; going on in 2 s"
+    progress.retry("f", "connection reset", 0.0)
+    assert lines[-1] == "f: connection reset; going on at once"
     progress.advance("f", 70)
     assert "80 B of 100 B, 80%" in lines[-1]
 

@@ -9,7 +9,7 @@ import pytest
 from geniex_runtimes.fake import FakeRuntime
 from tests.cliharness import Cli
 from tests.geniex_catalogue.pull.models import gguf
-from tests.hubserver import COMMIT, HubServer
+from tests.hubserver import COMMIT, Fault, HubServer
 
 Install = Callable[[FakeRuntime], FakeRuntime]
 
@@ -43,6 +43,12 @@ class TestPlan:
         assert (file["name"], file["size"], file["present"]) == ("m-Q4_0.gguf", size, 0)
         assert plan["draft"] is None
         assert not (data_dir / "models").exists()
+
+    def test_a_hub_that_is_asked_again_is_told(self, cli: Cli, repo: HubServer) -> None:
+        repo.faults["cdn"] = [Fault(204)]
+        result = cli("pull", "org/repo", "--dry-run")
+        place = repo.cdn.removeprefix("http://")
+        assert f"m-Q4_0.gguf: `{place}` answered 204; asking again in 1 s" in result.err
 
     def test_in_words(self, cli: Cli, repo: HubServer) -> None:
         result = cli("pull", "org/repo:Q8_0", "--dry-run")
