@@ -124,6 +124,18 @@ def _refuse_clash(chosen: Collection[str]) -> None:
             )
 
 
+def refuse_nested(chosen: Collection[str], held: Collection[str]) -> None:
+    """Refuse files in the place of a folder that is here, or the reverse. Raises UsageError."""
+    for inner, outer in ((chosen, held), (held, chosen)):
+        for name in inner:
+            over = [str(path) for path in PurePosixPath(name).parents if str(path) in outer]
+            if over:
+                raise UsageError(
+                    f"`{over[0]}` and `{name}` cannot be stored beside each other",
+                    hint="one of them is here: `geniex remove` makes room for the other",
+                )
+
+
 def _usual(ref: ModelRef) -> str | None:
     """The precision that the catalogue names for a model, where the user names nothing."""
     entry = catalogue().entry(ref) if ref.selector is None else None

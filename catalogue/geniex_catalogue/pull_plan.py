@@ -35,7 +35,7 @@ from geniex_catalogue.hubs.transfer import Fetch
 from geniex_catalogue.manifest import INFLIGHT, FileRecord, Manifest
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.offline import require_network
-from geniex_catalogue.pull_choice import Asked, Chosen, with_label
+from geniex_catalogue.pull_choice import Asked, Chosen, refuse_nested, with_label
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel, problem
 
@@ -246,6 +246,8 @@ def _planned(
         )
     target = store.folder(ref)
     manifest = chosen.manifest()
+    if here is not None and here.manifest is not None:
+        refuse_nested(chosen.files, [record.name for record in here.manifest.files()])
     same = {name for name in chosen.files if here is not None and _is_same(here, manifest, name)}
     whole = same - wish.again
     jobs = tuple(

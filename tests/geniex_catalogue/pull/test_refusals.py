@@ -128,6 +128,18 @@ def test_files_that_exclude_each_other_are_refused(
     assert not store.root.exists()
 
 
+@pytest.mark.parametrize("first", ["a-Q8_0.gguf", "a-Q8_0.gguf/b-Q4_0.gguf"])
+def test_a_file_in_the_place_of_a_folder_is_refused(
+    hub: HubServer, store: Store, first: str
+) -> None:
+    files = {"a-Q8_0.gguf": gguf(), "a-Q8_0.gguf/b-Q4_0.gguf": gguf(9)}
+    hub.add("org/x", files)
+    pull(parse("org/x"), store, PullWish(files=(first,)))
+    (second,) = files.keys() - {first}
+    with pytest.raises(UsageError, match="beside each other"):
+        plan_pull(parse("org/x"), store, PullWish(files=(second,)))
+
+
 def test_too_little_room_is_known_before_the_first_byte(
     repo: HubServer, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
