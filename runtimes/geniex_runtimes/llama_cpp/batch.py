@@ -81,15 +81,25 @@ class Batch:
         self.rows = end
         return first
 
+    def add_draft(self, sequence: int, position: int, token: int, state: int) -> int:
+        """Append one token that gives logits, its hidden state copied from an address.
+
+        Returns its row. The same as `add` of one token, in less time: every draft needs several.
+        """
+        row = self.rows
+        self._token_at[row] = token
+        self._position_at[row] = position
+        self._sequence_at[row] = sequence
+        self._logits_at[row] = 1
+        if self._state_bytes:
+            place = self._hidden_address + row * self._state_bytes
+            ctypes.memmove(place, state, self._state_bytes)
+        self.rows = row + 1
+        return row
+
     def want_logits(self, row: int, wanted: bool = True) -> None:
         """Ask for logits of one row, or for none."""
         self._logits_at[row] = wanted
-
-    def set_state(self, row: int, address: int) -> None:
-        """Copy a row's hidden state from an address."""
-        if self._state_bytes:
-            place = self._hidden_address + row * self._state_bytes
-            ctypes.memmove(place, address, self._state_bytes)
 
     def set_states(self, first: int, address: int, count: int) -> None:
         """Copy the hidden states of `count` rows from an address."""

@@ -229,8 +229,7 @@ class ModelDrafter:
             track = self._tracks[ask.slot]
             self._add_missed(track, ask.slot)
             track.advance(len(track.tokens))
-            row = batch.add(ask.slot, len(ask.tokens), (ask.last,), all_logits=True)
-            batch.set_state(row, track.pending_address)
+            row = batch.add_draft(ask.slot, len(ask.tokens), ask.last, track.pending_address)
             live.append((index, row))
         return live
 
@@ -257,9 +256,7 @@ class ModelDrafter:
                 # the target's cells do not grow meanwhile, so a draft on them stays in its place
                 ahead = 0 if self._mode == "shared" else len(drafts[index])
                 position = len(ask.tokens) + ahead
-                row = batch.add(ask.slot, position, (token,), all_logits=True)
-                batch.set_state(row, state)
-                live.append((index, row))
+                live.append((index, batch.add_draft(ask.slot, position, token, state)))
 
     def _draft_chained(self, asks: Sequence[Ask], drafts: list[list[int]]) -> None:
         """Head i reads the last token and the i tokens drafted so far, and gives the next.
@@ -273,8 +270,7 @@ class ModelDrafter:
         for index, ask in enumerate(asks):
             track = self._tracks[ask.slot]
             self._add_missed(track, ask.slot)
-            row = batch.add(ask.slot, len(ask.tokens), (ask.last,), all_logits=True)
-            batch.set_state(row, track.pending_address)
+            row = batch.add_draft(ask.slot, len(ask.tokens), ask.last, track.pending_address)
             live.append((index, row))
         for head in range(self._heads):
             if head:
@@ -315,8 +311,7 @@ class ModelDrafter:
             draft.append(token)
             if more and len(draft) < ask.n_max:
                 position = len(ask.tokens) + len(draft)
-                new = batch.add(ask.slot, position, (token,), all_logits=True)
-                batch.set_state(new, self._own_state(row))
+                new = batch.add_draft(ask.slot, position, token, self._own_state(row))
                 going_on.append((index, new))
         return going_on
 
