@@ -39,7 +39,7 @@ def test_libraries_that_are_not_all_there(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert not found.available and found.reason is not None
     assert native.library_name("QnnSystem") in found.reason
     assert "QnnHtp" not in found.reason
-    assert found.hint is not None and "--force-reinstall \"onnxruntime-qnn==" in found.hint
+    assert found.hint is not None and '--force-reinstall "onnxruntime-qnn==' in found.hint
     assert QairtRuntime().devices() == ()
 
 
