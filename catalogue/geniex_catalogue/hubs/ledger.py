@@ -10,6 +10,7 @@ is there; and what a power cut has lost is found by the hashes.
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -110,7 +111,9 @@ class Ledger:
             temporary.write_bytes(data)
             temporary.replace(self.path)
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            # the first error is the one to tell
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
             raise
         self._bytes = len(data)
         for block in entries.blocks:
