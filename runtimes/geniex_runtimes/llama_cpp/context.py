@@ -31,7 +31,8 @@ class ContextOptions:
     """`length` is tokens per slot; `threads` are CPU threads of a decode.
 
     `outputs` is how many rows per slot may give logits in one batch; `rollback` how many tokens a
-    recurrent state can be cut back by.
+    recurrent state can be cut back by: natively, for which each step copies that many states, or,
+    with `checkpoints`, by what the engine saves before a draft.
     """
 
     length: int
@@ -40,6 +41,7 @@ class ContextOptions:
     compute: ComputeUnit
     outputs: int = 1
     rollback: int = 0
+    checkpoints: bool = False
 
     @property
     def on_cpu(self) -> bool:
@@ -75,7 +77,7 @@ class Context:
         params.n_ubatch = CPU_ROWS if options.on_cpu else BATCH_ROWS
         params.n_seq_max = options.slots
         params.n_outputs_max = min(BATCH_ROWS, options.slots * options.outputs)
-        params.n_rs_seq = options.rollback
+        params.n_rs_seq = 0 if options.checkpoints else options.rollback
         if target is not None:
             params.ctx_type = api.LLAMA_CONTEXT_TYPE_MTP
             params.ctx_other = target.handle

@@ -11,8 +11,6 @@ _SHAPE_WEIGHT = 1 / 32
 _SHAPE_MOST = 1 / 10
 # what lies further off than this is a hiccup of the machine, or it will show again
 _CLIP = 0.5
-# a longer draft must be able to gain this much, since not all of it will be accepted
-_LONGER = 1.05
 
 
 class Costs:
@@ -39,17 +37,18 @@ class Costs:
         """Seconds of a plain step."""
         return self._rows[1] * self._speed
 
-    def useful(self, most: int) -> int:
-        """The longest draft up to `most` that pays more, all of it accepted, than shorter ones do.
+    def gain(self, most: int) -> float:
+        """The most that a draft of up to `most` tokens can gain: tokens per second to plain's.
 
-        At least 1 where `most` is.
+        All of it accepted; below 1 where even that is slower.
         """
-        best, best_speed = min(1, most), 0.0
-        for n in range(1, most + 1):
-            speed = (1 + n) / (self._rows[1 + n] + self._draft[n])
-            if speed > best_speed * _LONGER:
-                best, best_speed = n, speed
-        return best
+        return max(
+            (
+                (1 + n) * self._rows[1] / (self._rows[1 + n] + self._draft[n])
+                for n in range(1, most + 1)
+            ),
+            default=0.0,
+        )
 
     def targets(self, rows: int, most: int) -> list[float]:
         """Seconds of a target decode of `rows` rows, and of up to `most` more of them.

@@ -30,6 +30,9 @@ NGRAMS: dict[str, Callable[[], Drafter]] = {
 }
 # more rows in one decode round differently from one row on a CPU (docs/threads.md)
 CPU_DRAFT_TOKENS = 6
+# a recurrent state that can be cut back is copied at each step, which shows where steps are quick:
+# where drafts can gain less than this, the state is saved before the few that are tried instead
+_WORTH_COPIES = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +160,11 @@ class Speculation:
             n_max = self._exact_length(library, weights.vocab.size, n_max)
         token = max(weights.vocab.bos, 0)
         costs = measure(library, self.context, drafter, n_max, token)
-        if self.wanted.options.adapt and not weights.rolls_back and costs.plain < QUICK_STEP:
-            # every state to cut back to is copied at each step, which shows where steps are short
-            useful = costs.useful(n_max)
-            if useful < n_max:
-                self.close()
-                n_max = useful
-                drafter, context = self._contexts(library, weights, load, options, n_max)
-                costs = measure(library, self.context, drafter, n_max, token)
+        hardly = costs.plain < QUICK_STEP and costs.gain(n_max) < _WORTH_COPIES
+        if hardly and self.wanted.options.adapt and not weights.rolls_back:
+            self.close()
+            options = replace(options, checkpoints=True)
+            drafter, context = self._contexts(library, weights, load, options, n_max)
         self.speculator = Speculator(drafter, Controller(costs, n_max), context)
 
     def _contexts(

@@ -11,6 +11,7 @@ import pytest
 
 from geniex_catalogue.errors import SpeculativeError
 from geniex_runtimes.contract import SPEC_FALLBACK, LoadOptions, SpeculativeOptions
+from geniex_runtimes.llama_cpp.context import Context
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
 from geniex_runtimes.llama_cpp.speculative import setup
 from geniex_runtimes.llama_cpp.speculative.costs import Costs
@@ -181,22 +182,30 @@ def test_what_a_draft_costs_is_measured_with_drafts_that_work(
 
 
 @pytest.mark.parametrize(
-    ("rows", "most"),
+    ("rows", "saves"),
     [
-        pytest.param([1e-4, 1.6e-4, 2.4e-4, 3.2e-4], 1, id="longer-drafts-cannot-pay"),
-        pytest.param([1e-4, 1.1e-4, 1.2e-4, 1.3e-4], 3, id="they-can"),
-        pytest.param([1e-2, 1.6e-2, 2.4e-2, 3.2e-2], 3, id="slow-steps"),
+        pytest.param([1e-4, 1.9e-4, 2.8e-4, 3.7e-4], True, id="drafts-can-hardly-pay"),
+        pytest.param([1e-4, 1.1e-4, 1.2e-4, 1.3e-4], False, id="they-can"),
+        pytest.param([1e-2, 1.9e-2, 2.8e-2, 3.7e-2], False, id="slow-steps"),
     ],
 )
-def test_a_state_is_kept_for_drafts_that_could_pay_only(
-    toys: Path, monkeypatch: pytest.MonkeyPatch, rows: list[float], most: int
+def test_a_state_is_copied_at_each_step_only_where_that_may_pay(
+    toys: Path, monkeypatch: pytest.MonkeyPatch, rows: list[float], saves: bool
 ) -> None:
-    monkeypatch.setattr(
-        setup, "measure", lambda *given: Costs(rows[: given[3] + 1], [1e-5] * given[3])
-    )
+    saved: list[int] = []
+    save = Context.save
+
+    def watched(self: Context, sequence: int) -> bytes:
+        saved.append(sequence)
+        return save(self, sequence)
+
+    monkeypatch.setattr(Context, "save", watched)
+    monkeypatch.setattr(setup, "measure", lambda *given: Costs(rows, [1e-5] * given[3]))
     with load_with(toys / "q35-mix.gguf", None, "draft-mtp", adapt=True) as model:
         told = SpeculativeOptions(("draft-mtp",), n_max=3, adapt=False)
-        drafted = answer(model, [5, 9, 11], speculative=told).done.profile
         plain = answer(model, [5, 9, 11], speculative=PLAIN)
-        assert len(drafted.accepted_at) == most
-        assert answer(model, [5, 9, 11]).text == plain.text
+        drafted = answer(model, [5, 9, 11], speculative=told)
+        adapted = answer(model, [5, 9, 11])
+    assert drafted.text == adapted.text == plain.text
+    assert drafted.done.profile.draft_accepted > 5 and adapted.done.profile.draft_proposed > 0
+    assert bool(saved) == saves

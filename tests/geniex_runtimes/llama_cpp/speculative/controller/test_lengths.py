@@ -115,16 +115,14 @@ def test_lengths_change_only_for_a_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "draft", "useful"),
+    ("rows", "draft", "gain"),
     [
-        pytest.param([1.0, 1.1, 1.2, 1.3], [0.1, 0.2, 0.3], 3, id="cheap-rows"),
-        pytest.param([1.0, 1.6, 2.4, 3.2], [0.3, 0.6, 0.9], 1, id="dear-rows"),
-        pytest.param([1.0, 1.1, 1.2, 4.0], [0.1, 0.1, 0.1], 2, id="a-dear-last-row"),
-        pytest.param([1.0, 9.0, 9.0, 9.0], [9.0, 9.0, 9.0], 3, id="the-best-of-bad"),
+        pytest.param([1.0, 1.2, 1.4, 1.6], [0.2, 0.3, 0.4], 2.0, id="cheap-rows"),
+        pytest.param([1.0, 1.6, 2.4, 3.4], [0.4, 0.8, 1.6], 1.0, id="dear-rows"),
+        pytest.param([1.0, 1.25, 1.5, 9.0], [0.0, 0.0, 0.0], 2.0, id="a-dear-last-row"),
+        pytest.param([1.0, 7.0, 8.0, 9.0], [1.0, 1.0, 1.0], 0.4, id="the-best-of-bad"),
     ],
 )
-def test_a_longer_draft_is_useful_where_it_could_pay_more(
-    rows: list[float], draft: list[float], useful: int
-) -> None:
-    assert Costs(rows, draft).useful(3) == useful
-    assert Costs(rows, draft).useful(1) == 1
+def test_what_drafts_can_gain_at_most(rows: list[float], draft: list[float], gain: float) -> None:
+    assert Costs(rows, draft).gain(3) == pytest.approx(gain)
+    assert Costs(rows, draft).gain(0) == 0.0
