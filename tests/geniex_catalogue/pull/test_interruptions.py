@@ -112,8 +112,8 @@ def test_a_process_that_is_stopped_leaves_a_part_to_go_on_from(
     kept = arrived(store)
     assert pull(parse("org/large"), store).status == "ready"
     assert store.verify(parse("org/large")) == ()
-    # besides the rest, only the header is read again (and a last piece may still have been sent)
-    assert hub.served <= len(data) - kept + 500_000
+    # besides the rest, only the header is read again; and what the hub still sent to the dead
+    assert hub.served <= len(data) - kept + 1_500_000 < len(data)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -140,7 +140,7 @@ def test_a_split_model_that_is_killed_between_its_shards(hub: HubServer, store: 
     assert left[small] == 0 and left[large] <= len(files[large]) - 1_000_000
     hub.pace, hub.served = None, 0
     model = execute(plan, store)
-    assert hub.served <= left[large]
+    assert hub.served <= left[large] + 500_000 < sum(map(len, files.values()))
     assert {name: (model.folder / name).read_bytes() for name in files} == files
 
 
