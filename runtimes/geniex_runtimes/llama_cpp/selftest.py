@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from geniex_runtimes import children
 from geniex_runtimes.contract import ProbeResult
 from geniex_runtimes.llama_cpp import survival
 from geniex_runtimes.llama_cpp.survival import Outcome, Record
@@ -70,7 +71,7 @@ def _command() -> list[str] | None:
     builtin = catalogue().builtin_file(ModelRef("geniex", "tiny-chat", "Q8_0"))
     if builtin is None:
         return None
-    return survival.child("geniex_runtimes.llama_cpp.selftest", str(builtin[1]))
+    return children.command("geniex_runtimes.llama_cpp.selftest", str(builtin[1]))
 
 
 def decode_with_extra_buffers(model_path: Path, batches: Sequence[int] = (1, 32)) -> None:
@@ -104,5 +105,5 @@ def decode_with_extra_buffers(model_path: Path, batches: Sequence[int] = (1, 32)
 
 
 if __name__ == "__main__":
-    survival.die_quietly()
+    children.die_quietly()
     decode_with_extra_buffers(Path(sys.argv[1]))

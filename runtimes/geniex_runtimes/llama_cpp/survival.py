@@ -1,6 +1,5 @@
 """What may kill the process is tried in a child first, and the outcome is remembered."""
 
-import ctypes
 import hashlib
 import json
 import logging
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from geniex_catalogue import durable
 from geniex_catalogue.regular import read_regular
+from geniex_runtimes import children
 
 log = logging.getLogger("geniex.llama_cpp")
 _MAX_BYTES = 1 << 20
@@ -92,19 +92,7 @@ def run(command: Sequence[str], timeout: float, what: str = "the test") -> tuple
     last = (done.stderr.strip().splitlines() or ["no message"])[-1]
     if done.returncode == 1:
         return Outcome(False, last, seconds), False
-    return Outcome(False, f"{what} {_death(done.returncode)}", seconds), True
-
-
-def _death(code: int) -> str:
-    if code < 0:
-        import signal
-
-        try:
-            return f"was killed by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"was killed by signal {-code}"
-    # Windows reports an exception's number: 0xC000001D is an illegal instruction
-    return f"ended with code {code:#x}" if code > 255 else f"ended with code {code}"
+    return Outcome(False, f"{what} {children.death(done.returncode)}", seconds), True
 
 
 def package_folder() -> Path | None:
@@ -131,19 +119,3 @@ def _version(package: Path) -> str:
     for distribution in distributions(name="llama-cpp-python", path=[str(package.parent)]):
         return distribution.version
     return "unknown version"
-
-
-def child(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module of this project in a child."""
-    # -P: a file in the user's folder must not stand in for a module
-    return [sys.executable, "-P", "-m", module, *arguments]
-
-
-def die_quietly() -> None:
-    """No core file, and no window that waits for a click, when this process is killed."""
-    if sys.platform == "win32":
-        ctypes.windll.kernel32.SetErrorMode(0x0001 | 0x0002)
-    else:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

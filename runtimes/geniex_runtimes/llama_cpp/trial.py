@@ -19,6 +19,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from geniex_catalogue.errors import GenieXError, LoadError, SpeculativeError
 from geniex_catalogue.resolver import ResolvedModel
+from geniex_runtimes import children
 from geniex_runtimes.contract import ComputeUnit, LoadOptions, PromptPiece
 from geniex_runtimes.llama_cpp import library, survival
 from geniex_runtimes.llama_cpp.batch import Batch
@@ -103,7 +104,7 @@ class Trial:
         # `=` and `--`, so that a path may begin with a dash
         words += [f"--draft={path}" for path in self.draft]
         words += ["--", *(str(path) for path in self.target)]
-        return survival.child("geniex_runtimes.llama_cpp.trial", *words)
+        return children.command("geniex_runtimes.llama_cpp.trial", *words)
 
 
 def of(model: ResolvedModel, options: LoadOptions, mode: Mode | Alone) -> Trial:
@@ -263,7 +264,7 @@ def main() -> None:
     parser.add_argument("--device", action="append", default=[], help="one of llama.cpp's devices")
     parser.add_argument("--gpu-layers", type=int, default=-1)
     given = parser.parse_args()
-    survival.die_quietly()
+    children.die_quietly()
     try:
         run(
             Trial(

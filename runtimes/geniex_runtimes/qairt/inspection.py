@@ -2,13 +2,14 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from geniex_catalogue.errors import BundleError, LoadError
+from geniex_runtimes import children
+from geniex_runtimes.qairt import native
 
 # SoC, by the number in a context binary -> its HTP architecture
 SOC_ARCH = {
@@ -71,7 +72,7 @@ def inspect(binaries: Sequence[Path], libraries: Path) -> tuple[BinaryFacts | No
     None stands for one whose description has a form that is not known here. Raises BundleError
     for one that QNN refuses or crashes on, LoadError where the library itself does not work.
     """
-    answers = _ask(binaries, libraries / _system_library())
+    answers = _ask(binaries, libraries / native.library_name("QnnSystem"))
     found: list[BinaryFacts | None] = []
     for binary, answer in zip(binaries, answers, strict=True):
         if refused := answer.get("refused"):
@@ -82,8 +83,7 @@ def inspect(binaries: Sequence[Path], libraries: Path) -> tuple[BinaryFacts | No
 
 
 def _ask(binaries: Sequence[Path], library: Path) -> list[dict[str, Any]]:
-    # -P: a file in the current folder is no module of ours
-    command = [sys.executable, "-P", "-m", _MODULE, str(library), *map(str, binaries)]
+    command = children.command(_MODULE, str(library), *map(str, binaries))
     try:
         done = subprocess.run(
             command,
@@ -106,10 +106,6 @@ def _ask(binaries: Sequence[Path], library: Path) -> list[dict[str, Any]]:
         f"`{library.name}` cannot be asked: {words[-1] if words else 'no answer'}",
         hint="install the extra `qairt` again",
     )
-
-
-def _system_library() -> str:
-    return "QnnSystem.dll" if sys.platform == "win32" else "libQnnSystem.so"
 
 
 def _facts(path: Path, facts: dict[str, Any]) -> BinaryFacts:

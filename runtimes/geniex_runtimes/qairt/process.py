@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
+from geniex_runtimes import children
 from geniex_runtimes.qairt import protocol
 
 log = logging.getLogger("geniex.qairt")
@@ -102,7 +103,7 @@ class WorkerProcess:
             code = self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             return "closed its pipe without ending"
-        return _death(code)
+        return children.death(code)
 
     def last_words(self) -> str:
         """The end of its log, without what libraries say when all is well; empty for nothing."""
@@ -134,8 +135,7 @@ class WorkerProcess:
 
 
 def _spawn() -> "subprocess.Popen[bytes]":
-    # -P: a file in the user's folder must not stand in for a module
-    command = [sys.executable, "-P", "-m", _MODULE, f"--parent={os.getpid()}"]
+    command = children.command(_MODULE, f"--parent={os.getpid()}")
     # absolute: the worker goes to the bundle's folder
     roots = [str(Path(root).absolute()) for root in sys.path if root]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(roots)}
@@ -155,18 +155,6 @@ def _spawn() -> "subprocess.Popen[bytes]":
         creationflags=flags,
         start_new_session=apart,
     )
-
-
-def _death(code: int) -> str:
-    if code < 0:
-        import signal
-
-        try:
-            return f"was killed by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"was killed by signal {-code}"
-    # Windows reports an exception's number: 0xC0000005 is an access violation
-    return f"ended with code {code:#x}" if code > 255 else f"ended with code {code}"
 
 
 class _Starter:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from geniex_catalogue.errors import GenieXError, UsageError
+from geniex_runtimes import children
 from geniex_runtimes.qairt import native, protocol
 from geniex_runtimes.qairt.answering import Answering, Words
 from geniex_runtimes.qairt.bundle import read_bundle
@@ -213,23 +214,11 @@ def die_with_parent(parent: int) -> None:
         end()
 
 
-def die_quietly() -> None:
-    """No core file, and no window that waits for a click, when this process is ended."""
-    if sys.platform == "win32":
-        import ctypes
-
-        ctypes.windll.kernel32.SetErrorMode(0x0001 | 0x0002)
-    else:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
 def main() -> None:
     """Work for the parent that is named by its process id."""
     parent = next(int(arg[len(PARENT) :]) for arg in sys.argv[1:] if arg.startswith(PARENT))
     die_with_parent(parent)
-    die_quietly()
+    children.die_quietly()
     Worker(*private_pipes()).run()
     sys.stderr.flush()
     end()
