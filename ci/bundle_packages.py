@@ -3,11 +3,15 @@
 import importlib.util
 import sys
 
-# module -> what installs it; the last two are of the extra `qairt`
+from geniex_catalogue.extras import EXTRAS
+
+# module -> what installs it
 _NEEDED = {
     "onnx": "onnx>=1.20",
-    "onnxruntime_qnn": "onnxruntime-qnn==2.7.0",
-    "tokenizers": "tokenizers>=0.22",
+    **{
+        module: next(one for one in EXTRAS["qairt"] if one.startswith(module.replace("_", "-")))
+        for module in ("onnxruntime_qnn", "tokenizers")
+    },
 }
 
 

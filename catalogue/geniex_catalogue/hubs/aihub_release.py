@@ -21,7 +21,7 @@ from geniex_catalogue.hubs.aihub_index import (
 )
 from geniex_catalogue.hubs.chipsets import Platform
 from geniex_catalogue.hubs.documents import fetch_document
-from geniex_catalogue.hubs.web import AI_HUB, Patience
+from geniex_catalogue.hubs.web import AI_HUB, Patience, address_from
 from geniex_catalogue.offline import require_network
 from geniex_catalogue.regular import read_regular
 
@@ -37,13 +37,7 @@ _VERSION = re.compile(r"v?\d+(\.\d+){1,3}[\w.+-]*", re.ASCII)
 
 def base_address() -> str:
     """Where releases are: GENIEX_AIHUBBASEURL, else the AI Hub itself. Raises UsageError."""
-    address = (os.environ.get("GENIEX_AIHUBBASEURL") or AI_HUB).rstrip("/")
-    if not re.match(r"https?://[^/\s\[\]]+", address):
-        raise UsageError(
-            f"GENIEX_AIHUBBASEURL is `{address}`, which is no address",
-            hint=f"it looks like {AI_HUB}; without it the AI Hub itself is asked",
-        )
-    return address
+    return address_from("GENIEX_AIHUBBASEURL", AI_HUB, "address", "the AI Hub itself")
 
 
 def version_wanted(asked: str | None = None) -> str:

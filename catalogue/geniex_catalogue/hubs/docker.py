@@ -5,7 +5,6 @@ GENIEX_DOCKERBASEURL is another registry of the same kind, such as a mirror.
 
 import hashlib
 import json
-import os
 import platform
 import re
 import time
@@ -37,7 +36,7 @@ from geniex_catalogue.hubs.docker_manifest import (
     read_layers,
 )
 from geniex_catalogue.hubs.documents import Answer, ask
-from geniex_catalogue.hubs.web import Patience, host
+from geniex_catalogue.hubs.web import Patience, address_from, host
 from geniex_catalogue.manifest import check_file_name
 from geniex_catalogue.names import ModelRef, storable
 from geniex_catalogue.resolver import TEMPLATE_ENDING
@@ -204,13 +203,7 @@ class Access(Mapping[str, str]):
 
 def registry_address() -> str:
     """The registry to ask: GENIEX_DOCKERBASEURL, else Docker Hub itself. Raises UsageError."""
-    address = (os.environ.get("GENIEX_DOCKERBASEURL") or REGISTRY).rstrip("/")
-    if not re.match(r"https?://[^/\s\[\]]+", address):
-        raise UsageError(
-            f"GENIEX_DOCKERBASEURL is `{address}`, which is no address of a registry",
-            hint=f"it looks like {REGISTRY}; without it Docker Hub is asked",
-        )
-    return address
+    return address_from("GENIEX_DOCKERBASEURL", REGISTRY, "address of a registry", "Docker Hub")
 
 
 def _challenge(header: str, repo: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ from geniex_catalogue.errors import (
     HubOfflineError,
     HubRateLimitError,
     TransferError,
+    UsageError,
 )
 
 if TYPE_CHECKING:
@@ -118,6 +119,20 @@ def _trust(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
     import httpx2
 
     return httpx2.create_ssl_context()
+
+
+def address_from(variable: str, public: str, kind: str, hub: str) -> str:
+    """The base address that an environment variable gives, else the `public` one of the hub.
+
+    Raises UsageError, which calls it a `kind` and says that without it `hub` is asked.
+    """
+    address = (os.environ.get(variable) or public).rstrip("/")
+    if not re.match(r"https?://[^/\s\[\]]+", address):
+        raise UsageError(
+            f"{variable} is `{address}`, which is no {kind}",
+            hint=f"it looks like {public}; without it {hub} is asked",
+        )
+    return address
 
 
 def host(url: str) -> str:
