@@ -261,7 +261,7 @@ class Foreman:
             if passed > patience:
                 raise LoadError(f"`{name}` did not load within {patience:.0f} s")
             try:
-                report = worker.receive(_LOOK)
+                report = worker.receive(min(_LOOK, patience - passed))
             except TimeoutError:
                 continue
             if isinstance(report, protocol.Loaded):
