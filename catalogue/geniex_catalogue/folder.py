@@ -6,14 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from geniex_catalogue.bundle_files import BUNDLE_FACTS, are_bundle
 from geniex_catalogue.errors import GGUFError, IncompleteShardsError, ModelFileError
 from geniex_catalogue.fileset import FileSet, ModelFile, Variant, group
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.precision import DEFAULT, label_of
 from geniex_catalogue.regular import read_regular
 
-BUNDLE_FACTS = "metadata.json"
-BUNDLE_CONFIG = "genie_config.json"
 _MAX_JSON = 16 << 20
 
 
@@ -70,9 +69,8 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def is_bundle(folder: Path) -> bool:
-    """Whether a folder is a compiled bundle for the Snapdragon NPU."""
-    facts = any((folder / name).is_file() for name in (BUNDLE_FACTS, BUNDLE_CONFIG))
-    return facts and any(folder.glob("*.bin"))
+    """Whether a folder is a compiled bundle for the Snapdragon NPU, whole or not."""
+    return are_bundle({path.name for path in folder.glob("*") if path.is_file()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from geniex_catalogue.addresses import DOCKER, HOSTS, read_address, read_docker
+from geniex_catalogue.bundle_files import are_bundle
 from geniex_catalogue.errors import ModelNotFoundError, ModelPathError, ModelRefError
 
 AI_HUB_ORG = "qualcomm"
@@ -278,8 +279,8 @@ def _as_path(text: str) -> Path:
 
 def _holds_model(folder: Path) -> bool:
     """Whether a folder holds GGUF files, itself or one level below, or a compiled bundle."""
-    if any((folder / name).is_file() for name in ("metadata.json", "genie_config.json")):
-        return any(folder.glob("*.bin"))
+    if are_bundle({path.name for path in folder.glob("*") if path.is_file()}):
+        return True
     return any(_is_gguf(found.name) for depth in ("*", "*/*") for found in folder.glob(depth))
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import BinaryIO, Self
 
+from geniex_catalogue.bundle_files import BUNDLE_CONFIG, BUNDLE_FACTS, are_bundle
 from geniex_catalogue.errors import ModelFileError, ModelRefError
-from geniex_catalogue.folder import BUNDLE_CONFIG, BUNDLE_FACTS
 from geniex_catalogue.gguf import GGUFHeader, parse_header
 from geniex_catalogue.manifest import RESERVED
 from geniex_catalogue.names import check_file_name, storable
@@ -70,9 +70,8 @@ class Archive:
 
     @property
     def is_bundle(self) -> bool:
-        """Whether it holds a compiled bundle for the Snapdragon NPU."""
-        facts = BUNDLE_FACTS in self.members or BUNDLE_CONFIG in self.members
-        return facts and any(name.endswith(".bin") for name in self.members)
+        """Whether it holds a compiled bundle for the Snapdragon NPU, whole or not."""
+        return are_bundle(self.members.keys())
 
     def header(self, name: str) -> GGUFHeader:
         """The header of a GGUF in it, read without unpacking. Raises GGUFError, ModelFileError."""

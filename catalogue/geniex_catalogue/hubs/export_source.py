@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from geniex_catalogue.bundle_files import BUNDLE_CONFIG
 from geniex_catalogue.errors import UsageError
-from geniex_catalogue.folder import BUNDLE_CONFIG, readable
+from geniex_catalogue.folder import readable
 from geniex_catalogue.manifest import RESERVED, check_file_name
 from geniex_catalogue.regular import read_regular
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from geniex_catalogue import precision
+from geniex_catalogue.bundle_files import BUNDLE_CONFIG, BUNDLE_FACTS
 from geniex_catalogue.encoding import locale_hint
 from geniex_catalogue.entries import catalogue
-from geniex_catalogue.errors import ModelPathError, UsageError
+from geniex_catalogue.errors import BundleError, ModelPathError, UsageError
 from geniex_catalogue.fileset import FileSet, ModelFile, Variant
 from geniex_catalogue.folder import (
-    BUNDLE_FACTS,
     BundleFacts,
     Folder,
     bundle_facts,
@@ -139,7 +139,7 @@ def _of_folder(ref: ModelRef, path: Path) -> tuple[Manifest, Sources]:
     if is_bundle(path):
         # a bundle is flat
         files = [f for f in folder.files if "/" not in f.name and not f.name.startswith(".")]
-        manifest = _bundle(ref, files, bundle_facts(path))
+        manifest = _bundle(ref, files, bundle_facts(path), path)
     else:
         manifest = _of_listing(ref, folder)
     return manifest, {record.name: _source(folder, record.name) for record in manifest.files()}
@@ -169,7 +169,8 @@ def _of_archive(ref: ModelRef, archive: Archive) -> Manifest:
         facts = BundleFacts()
         if BUNDLE_FACTS in sizes:
             facts = parse_facts(archive.read(BUNDLE_FACTS, _MAX_FACTS))
-        return _bundle(ref, [ModelFile(name, size) for name, size in sizes.items()], facts)
+        files = [ModelFile(name, size) for name, size in sizes.items()]
+        return _bundle(ref, files, facts, archive.path)
     files = [
         ModelFile(
             name, size, header=archive.header(name) if name.lower().endswith(".gguf") else None
@@ -235,8 +236,11 @@ def _record(file: ModelFile, label: str | None = None) -> FileRecord:
     return FileRecord(name, file.size or 0, sha256=file.sha256, source=HUB, precision=label)
 
 
-def _bundle(ref: ModelRef, files: list[ModelFile], facts: BundleFacts) -> Manifest:
-    """A compiled bundle: all its files, the first .bin as the entry point."""
+def _bundle(ref: ModelRef, files: list[ModelFile], facts: BundleFacts, origin: Path) -> Manifest:
+    """A compiled bundle: all its files, the first .bin as the entry point.
+
+    Raises BundleError for one without any; `origin` is its folder or zip.
+    """
     stated = facts.precision
     if ref.precision is not None and stated not in (None, ref.precision):
         precision.require(ref.name, ref.precision, [stated] if stated else [])
@@ -248,7 +252,13 @@ def _bundle(ref: ModelRef, files: list[ModelFile], facts: BundleFacts) -> Manife
             hint="rename it, and where the other files name it",
         )
     records = [_record(file, label) for file in sorted(files, key=lambda file: file.name)]
-    entry = next(record for record in records if record.name.endswith(".bin"))
+    entry = next((record for record in records if record.name.endswith(".bin")), None)
+    if entry is None:
+        raise BundleError(
+            origin,
+            f"is a bundle without its context binaries, the .bin files that {BUNDLE_CONFIG} names",
+            hint="nothing was stored; get the bundle anew from where it came from",
+        )
     others = tuple(record for record in records if record is not entry)
     return Manifest(ref.name, _BUNDLE, {label: entry}, others, model_type=facts.model_type)
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from geniex_catalogue.bundle_files import BUNDLE_FACTS
 from geniex_catalogue.errors import ModelFileError
-from geniex_catalogue.folder import BUNDLE_FACTS, BundleFacts, parse_facts
+from geniex_catalogue.folder import BundleFacts, parse_facts
 from geniex_catalogue.hubs.archive import Archive
 from geniex_catalogue.hubs.contract import Item, Packing, Source
 from geniex_catalogue.hubs.remote import RemoteFile
@@ -106,7 +107,7 @@ def look_at(
     archive: Archive, file: RangedFile, source: Source
 ) -> tuple[tuple[Item, ...], BundleFacts]:
     """The files and facts of an open archive, whose bytes are at `source`; see `look_into`."""
-    if not archive.is_bundle:
+    if not archive.is_bundle or not any(name.endswith(".bin") for name in archive.members):
         raise ModelFileError(
             f"`{archive.path}` is refused: it holds no bundle (metadata.json and .bin files)"
         )

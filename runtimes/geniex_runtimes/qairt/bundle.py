@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from geniex_catalogue.bundle_files import BUNDLE_CONFIG, BUNDLE_FACTS
 from geniex_catalogue.errors import BundleError, BundleTargetError
-from geniex_catalogue.folder import BUNDLE_CONFIG, BUNDLE_FACTS
 from geniex_runtimes.contract import SamplingOptions
 from geniex_runtimes.qairt.bundle_facts import (
     GraphName,

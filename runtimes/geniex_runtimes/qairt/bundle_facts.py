@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from geniex_catalogue.bundle_files import BUNDLE_FACTS
 from geniex_catalogue.errors import BundleError
-from geniex_catalogue.folder import BUNDLE_FACTS
 from geniex_catalogue.regular import read_regular
 from geniex_runtimes.qairt.bundle_json import Section, read_json
 from geniex_runtimes.qairt.prefix_template import prefix_template

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from geniex_catalogue.bundle_files import BUNDLE_FACTS
 from geniex_catalogue.errors import BundleError
-from geniex_catalogue.folder import BUNDLE_FACTS
 from geniex_runtimes.qairt.bundle import Bundle
 from geniex_runtimes.qairt.bundle_facts import graph_name
 from geniex_runtimes.qairt.bundle_json import Section, read_json

@@ -66,6 +66,16 @@ def test_a_bundle(tmp_path: Path, store: Store) -> None:
     assert (len(model.files), model.header) == (5, None)
 
 
+def test_a_bundle_that_lost_its_binaries_is_one_still(tmp_path: Path, store: Store) -> None:
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    (folder / "metadata.json").write_text("{}")
+    with pytest.raises(ModelNotFoundError, match="no model"):
+        resolve(str(folder), store)
+    (folder / "genie_config.json").write_text("{}")
+    assert found(str(folder), store).format == "qairt"
+
+
 def test_a_folder_that_cannot_be_read(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

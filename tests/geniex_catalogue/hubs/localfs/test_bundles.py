@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from geniex_catalogue.errors import UsageError
+from geniex_catalogue.errors import BundleError, UsageError
 from geniex_catalogue.hubs.localfs import import_path
 from geniex_catalogue.resolver import ResolvedModel, resolve
 from geniex_catalogue.store import Store
 from tests.geniex_catalogue.hubs.localfs.outcome import REF, names, untouched
-from tests.geniex_catalogue.hubs.localfs.sources import write
+from tests.geniex_catalogue.hubs.localfs.sources import BUNDLE, pack, write
 
 
 def test_a_bundle_folder(store: Store, tmp_path: Path) -> None:
@@ -58,4 +58,16 @@ def test_the_files_of_a_bundle_keep_their_names(store: Store, tmp_path: Path) ->
     folder = write(tmp_path / "src", {"metadata.json": b"{}", "a:b.bin": b"x"})
     with pytest.raises(UsageError, match=r"a:b\.bin.*not every file system takes"):
         import_path(REF, folder, store)
+    assert untouched(store)
+
+
+@pytest.mark.parametrize("zipped", [False, True], ids=["folder", "zip"])
+def test_a_bundle_without_its_binaries_is_told_as_one(
+    store: Store, tmp_path: Path, zipped: bool
+) -> None:
+    files = {name: data for name, data in BUNDLE.items() if not name.endswith(".bin")}
+    source = pack(tmp_path, files) if zipped else write(tmp_path / "src", files)
+    with pytest.raises(BundleError, match="without its context binaries") as caught:
+        import_path(REF, source, store)
+    assert str(source) in caught.value.message
     assert untouched(store)
