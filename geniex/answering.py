@@ -8,15 +8,8 @@ from geniex.chat.messages import ToolCall
 from geniex.chat.reasoning import Part
 from geniex.chat.response_format import ResponseFormat
 from geniex.chat.tools import Tool, ToolCallPart, ToolChoice
-from geniex_runtimes.contract import (
-    Done,
-    FinishReason,
-    Generation,
-    Profile,
-    SamplingOptions,
-    SpeculativeOptions,
-    TokenLogprob,
-)
+from geniex_runtimes.contract import Done, FinishReason, Generation, Profile, TokenLogprob
+from geniex_runtimes.options import SamplingOptions, SpeculativeOptions
 
 AnswerEnd: TypeAlias = FinishReason | Literal["tool_calls"]
 AnswerPart: TypeAlias = Part | ToolCallPart

@@ -27,7 +27,7 @@ from geniex_catalogue.errors import UsageError
 from geniex_catalogue.names import parse
 from geniex_catalogue.store import Store
 from geniex_catalogue.stored import StoredModel
-from geniex_runtimes.contract import SamplingOptions
+from geniex_runtimes.options import SamplingOptions
 
 _KEYWORDS = {
     word.replace("_", "-"): word

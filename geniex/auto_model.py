@@ -32,7 +32,8 @@ from geniex_catalogue.errors import UsageError
 from geniex_catalogue.hubs.contract import Progress
 from geniex_catalogue.names import local_path
 from geniex_catalogue.resolver import Use
-from geniex_runtimes.contract import Profile, PromptPiece, SamplingOptions
+from geniex_runtimes.contract import Profile, PromptPiece
+from geniex_runtimes.options import SamplingOptions
 
 ChatMessages: TypeAlias = Sequence[Mapping[str, object]]
 MAX_NEW_TOKENS = 512

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from geniex.session import OpenModel
-from geniex_runtimes.contract import SpeculativeOptions
+from geniex_runtimes.options import SpeculativeOptions
 
 
 @dataclass(frozen=True, slots=True)

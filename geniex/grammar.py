@@ -3,7 +3,8 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from geniex_runtimes.contract import LoadedModel, PromptPiece, SamplingOptions
+from geniex_runtimes.contract import LoadedModel, PromptPiece
+from geniex_runtimes.options import SamplingOptions
 
 _UNWANTED = -100.0  # added to a logit: never drawn while the grammar allows anything else
 

@@ -15,7 +15,7 @@ from geniex.chat.tool_calls.reader import CallReader, Family
 from geniex.chat.tools import Tool, checked
 from geniex.grammar import Marks
 from geniex_catalogue.errors import UsageError
-from geniex_runtimes.contract import SamplingOptions
+from geniex_runtimes.options import SamplingOptions
 
 _STRICT = (
     "this model's calls are only held to the schema of a strict tool where a call is required, "

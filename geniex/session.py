@@ -39,11 +39,11 @@ from geniex_runtimes.contract import (
     GenerationRequest,
     HardwareProfile,
     LoadedModel,
-    LoadOptions,
     ProbeResult,
     PromptPiece,
     TextEvent,
 )
+from geniex_runtimes.options import LoadOptions
 from geniex_runtimes.planning import (
     Plan,
     Wish,

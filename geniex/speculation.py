@@ -24,7 +24,8 @@ from geniex_catalogue.gguf import read_header
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_catalogue.store import Store
-from geniex_runtimes.contract import SPEC_FALLBACK, SpeculativeOptions
+from geniex_runtimes.contract import SPEC_FALLBACK
+from geniex_runtimes.options import SpeculativeOptions
 
 log = logging.getLogger("geniex.speculation")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from geniex_catalogue import names
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import GenieXError, ModelPathError, UsageError
-from geniex_runtimes.contract import SpeculativeOptions
+from geniex_runtimes.options import SpeculativeOptions
 
 MTP = "draft-mtp"
 

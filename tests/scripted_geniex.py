@@ -12,8 +12,9 @@ from geniex.cli.app import main
 from geniex_catalogue.errors import LoadError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import hardware, registry
-from geniex_runtimes.contract import Device, HardwareProfile, LoadOptions
+from geniex_runtimes.contract import Device, HardwareProfile
 from geniex_runtimes.fake import FakeModel, FakeRuntime, Script
+from geniex_runtimes.options import LoadOptions
 
 MACHINE = HardwareProfile(
     system="Linux",

@@ -16,8 +16,8 @@ from geniex_runtimes.contract import (
     LoadedModel,
     Profile,
     PromptPiece,
-    SamplingOptions,
 )
+from geniex_runtimes.options import SamplingOptions
 
 T = TypeVar("T")
 _NEVER = -1000.0  # added to a logit: the token is not drawn

@@ -177,7 +177,7 @@ class Question:
         from geniex.answering import AnswerOptions
         from geniex.chat.response_format import ResponseFormat
         from geniex.cli.prompts import read_stops
-        from geniex_runtimes.contract import SamplingOptions
+        from geniex_runtimes.options import SamplingOptions
 
         return AnswerOptions(
             sampling=SamplingOptions(

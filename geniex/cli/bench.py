@@ -8,7 +8,7 @@ import typer
 from geniex.cli import options as shared
 from geniex.cli.errors import INTERRUPTED, first_of, tell
 from geniex.cli.output import Output
-from geniex.config import parse_compute
+from geniex.keys import parse_compute
 from geniex_catalogue.errors import UsageError
 
 if TYPE_CHECKING:

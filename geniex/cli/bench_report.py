@@ -9,7 +9,7 @@ from geniex.bench.plan import Case
 from geniex.bench.result import BenchResult, read_result
 from geniex.bench.table import Rows, as_csv, loads, speeds
 from geniex.cli.output import Output, has_colour, table
-from geniex.config import ConfigFile
+from geniex.config_file import ConfigFile
 from geniex.tuned import kept_name
 from geniex_catalogue.errors import UsageError
 

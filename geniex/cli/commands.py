@@ -11,7 +11,7 @@ from geniex.cli.conversation import Conversation
 from geniex.speculation import RUNTIME
 from geniex_catalogue.errors import UsageError
 from geniex_catalogue.regular import read_regular
-from geniex_runtimes.contract import SamplingOptions
+from geniex_runtimes.options import SamplingOptions
 
 _MAX_CHAT = 64 << 20  # bytes; what is longer was not saved here
 _SAMPLING = tuple(name for name in limits.LIMITS if name != "max_tokens")

@@ -8,15 +8,9 @@ import typer
 from geniex.best import PREFIX
 from geniex.cli.options import Command, Group, Json, data_dir_of, is_offline, settings_of
 from geniex.cli.output import Output
-from geniex.config import (
-    COMPUTE_UNITS,
-    KEYS,
-    ConfigFile,
-    Settings,
-    find_data_dir,
-    key_of,
-    parse_compute,
-)
+from geniex.config import Settings
+from geniex.config_file import ConfigFile, find_data_dir
+from geniex.keys import COMPUTE_UNITS, KEYS, key_of, parse_compute
 
 KEY_HELP = "\n\n\b\nKeys:\n" + "\n".join(f"  {key.name:<14}{key.help}" for key in KEYS.values())
 

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from geniex.config import Settings, find_data_dir, read_settings
+from geniex.config import Settings, read_settings
+from geniex.config_file import find_data_dir
 from geniex_catalogue.errors import (
     ModelNotFoundError,
     ModelRefError,

@@ -14,7 +14,7 @@ from geniex.cli.commands import Commands
 from geniex.cli.conversation import Conversation
 from geniex.cli.errors import tell
 from geniex.cli.output import is_dumb
-from geniex.config import make_data_dir
+from geniex.config_file import make_data_dir
 from geniex_catalogue.errors import ContextLengthError, GenieXError, ServerError, StoreError
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import typer
 
 from geniex.cli import options as shared
 from geniex.cli.output import Output
-from geniex.config import Settings, parse_origins
+from geniex.config import Settings
+from geniex.keys import parse_origins
 from geniex_catalogue.errors import UsageError
 
 if TYPE_CHECKING:

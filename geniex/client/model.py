@@ -11,7 +11,8 @@ from geniex.client.server import Server, Stream
 from geniex.facts import ModelFacts
 from geniex.speculation_wish import SpeculationWish
 from geniex_catalogue.errors import ServerError
-from geniex_runtimes.contract import FinishReason, Profile, SamplingOptions, SpeculativeOptions
+from geniex_runtimes.contract import FinishReason, Profile
+from geniex_runtimes.options import SamplingOptions, SpeculativeOptions
 
 # the most draft tokens that a request may ask for
 LONGEST_DRAFT = 64

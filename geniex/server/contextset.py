@@ -11,10 +11,7 @@ from geniex.server.residents import Purpose, Resident
 from geniex.session import OpenModel
 from geniex.speculation import Speculation
 from geniex_catalogue.errors import GenieXError
-from geniex_runtimes.contract import (
-    ComputeUnit,
-    SpeculativeOptions,
-)
+from geniex_runtimes.options import ComputeUnit, SpeculativeOptions
 from geniex_runtimes.planning import (
     Plan,
 )

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from geniex.config import parse_compute
+from geniex.keys import parse_compute
 from geniex.server.pool import UNSET, ModelWish, Purpose, Unset
 from geniex.server.refusals import about, invalid, named, unsupported
 from geniex.server.state import ServerState
@@ -34,7 +34,8 @@ from geniex_catalogue.errors import (
     UsageError,
 )
 from geniex_catalogue.regular import read_regular
-from geniex_runtimes.contract import ModelInfo, SamplingOptions
+from geniex_runtimes.contract import ModelInfo
+from geniex_runtimes.options import SamplingOptions
 
 _MAX_GRAMMAR: Final = 1 << 20
 _SEEDS: Final = 1 << 32

@@ -4,7 +4,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from geniex.config import Settings, parse_compute
+from geniex.config import Settings
+from geniex.keys import parse_compute
 from geniex.server.finder import Finder, Identity, identity_of
 from geniex.server.residents import ModelWish, Purpose
 from geniex.speculation_wish import NO_WISH, SpeculationWish

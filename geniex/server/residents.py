@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from geniex.speculation_wish import NO_WISH, SpeculationWish
-from geniex_runtimes.contract import ComputeUnit
+from geniex_runtimes.options import ComputeUnit
 from geniex_runtimes.planning import Required
 
 # a request answers in text, or gives vectors: the contexts for them differ

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from geniex_catalogue.errors import UsageError
-from geniex_runtimes.contract import ComputeUnit, Device
+from geniex_runtimes.contract import Device
+from geniex_runtimes.options import ComputeUnit
 
 UNITS: tuple[ComputeUnit, ...] = get_args(ComputeUnit)
 # best first

@@ -19,12 +19,8 @@ from geniex_catalogue.resolver import ResolvedModel
 from geniex_catalogue.sizes import size_text
 from geniex_runtimes import compute, memory
 from geniex_runtimes.bundle_plan import plan_bundle
-from geniex_runtimes.contract import (
-    Availability,
-    ComputeUnit,
-    Device,
-    HardwareProfile,
-)
+from geniex_runtimes.contract import Availability, Device, HardwareProfile
+from geniex_runtimes.options import ComputeUnit
 from geniex_runtimes.planning import (
     Compiled,
     Plan,

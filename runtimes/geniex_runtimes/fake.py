@@ -25,7 +25,6 @@ from geniex_runtimes.contract import (
     Event,
     FinishReason,
     GenerationRequest,
-    LoadOptions,
     ModelInfo,
     Profile,
     PromptPiece,
@@ -33,6 +32,7 @@ from geniex_runtimes.contract import (
     TokenLogprob,
 )
 from geniex_runtimes.fake_text import FakeText
+from geniex_runtimes.options import LoadOptions
 
 BOS = 256
 EOS = 257

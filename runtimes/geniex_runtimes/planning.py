@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from geniex_runtimes.contract import ComputeUnit
+from geniex_runtimes.options import ComputeUnit
 
 Required: TypeAlias = Literal["npu", "gpu", "cpu"]
 REQUIRABLE: tuple[Required, ...] = get_args(Required)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
-from geniex_runtimes.contract import PromptPiece, SamplingOptions
+from geniex_runtimes.contract import PromptPiece
+from geniex_runtimes.options import SamplingOptions
 
 _SETTABLE = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 

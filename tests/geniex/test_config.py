@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from geniex.config import DEFAULT_MODEL, KEYS, ConfigFile, Settings, find_data_dir, read_settings
+from geniex.config import DEFAULT_MODEL, Settings, read_settings
+from geniex.config_file import ConfigFile, find_data_dir
+from geniex.keys import KEYS
 from geniex_catalogue.errors import StoreError, UsageError
 
 

@@ -8,8 +8,8 @@ import pytest
 from geniex.config import Settings
 from geniex.grammar import JSON_GRAMMAR, Marks
 from geniex.session import open_model
-from geniex_runtimes.contract import SamplingOptions
 from geniex_runtimes.fake import FakeRuntime
+from geniex_runtimes.options import SamplingOptions
 from tests.geniex.conftest import Scripted
 from tests.geniex.judge import Judge
 

@@ -12,7 +12,7 @@ from geniex.chat.response_format import ResponseFormat
 from geniex.chat.tools import Tool, ToolChoice
 from geniex.config import Settings
 from geniex.session import Answer, AnswerOptions, OpenModel, open_model
-from geniex_runtimes.contract import SamplingOptions
+from geniex_runtimes.options import SamplingOptions
 
 ASK = [Message("user", "What is the weather in Paris?")]
 CITY = {

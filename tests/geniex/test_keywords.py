@@ -7,7 +7,7 @@ import pytest
 
 import geniex
 from geniex.best import Best
-from geniex.config import ConfigFile
+from geniex.config_file import ConfigFile
 from geniex.keywords import in_keywords, told_in
 from geniex_catalogue.errors import UsageError
 

@@ -4,7 +4,7 @@ import pytest
 
 from geniex.limits import LIMITS, check, read
 from geniex_catalogue.errors import UsageError
-from geniex_runtimes.contract import SamplingOptions
+from geniex_runtimes.options import SamplingOptions
 
 
 def test_each_number_of_sampling_has_a_limit() -> None:

@@ -28,8 +28,9 @@ from geniex_catalogue.errors import (
     TemplateError,
     UsageError,
 )
-from geniex_runtimes.contract import PromptPiece, SamplingOptions
+from geniex_runtimes.contract import PromptPiece
 from geniex_runtimes.fake import CHAT_TEMPLATE, FakeModel, FakeRuntime, Script
+from geniex_runtimes.options import SamplingOptions
 
 Install = Callable[[FakeRuntime], FakeRuntime]
 HI = [Message("user", "hi")]

@@ -20,7 +20,8 @@ from geniex_catalogue.hubs.localfs import import_path
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, resolve
 from geniex_catalogue.store import Store
-from geniex_runtimes.contract import SPEC_FALLBACK, SpeculativeOptions
+from geniex_runtimes.contract import SPEC_FALLBACK
+from geniex_runtimes.options import SpeculativeOptions
 from tests.ggufwriter import build, entry, small, tensor
 
 DRAFT = "geniex/tiny-chat-draft:Q8_0"

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geniex.best import Best, parse_best
-from geniex.config import ConfigFile, read_settings
+from geniex.config import read_settings
+from geniex.config_file import ConfigFile
 from geniex.server.finder import Finder
 from geniex.server.reading import read
 from geniex.server.residents import ModelWish

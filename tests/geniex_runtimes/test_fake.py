@@ -21,13 +21,12 @@ from geniex_runtimes.contract import (
     Event,
     GenerationRequest,
     LoadedModel,
-    LoadOptions,
     PromptPiece,
     Runtime,
-    SpeculativeOptions,
     TextEvent,
 )
 from geniex_runtimes.fake import BOS, EOS, FakeModel, FakeRuntime, Script
+from geniex_runtimes.options import LoadOptions, SpeculativeOptions
 
 _x: Runtime = FakeRuntime()
 

@@ -10,10 +10,10 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from geniex_catalogue.gguf import GGUFHeader
-from geniex_runtimes.contract import LoadOptions
 from geniex_runtimes.llama_cpp.context import BATCH_ROWS, CPU_ROWS, Context
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.speculative.exactness import exact_rows
+from geniex_runtimes.options import LoadOptions
 
 # going in smaller groups would cost more than it is worth
 LEAST_TOGETHER = 4

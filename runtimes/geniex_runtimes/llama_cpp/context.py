@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from geniex_catalogue.errors import GenerationError, LoadError
-from geniex_runtimes.contract import ComputeUnit
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.weights import Weights
+from geniex_runtimes.options import ComputeUnit
 
 # rows of one batch: bounds how long a cancel waits where a decode cannot be stopped
 BATCH_ROWS = 512

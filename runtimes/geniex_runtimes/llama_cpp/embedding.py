@@ -18,7 +18,6 @@ from geniex_runtimes.contract import (
     Embedding,
     Generation,
     GenerationRequest,
-    LoadOptions,
     ModelInfo,
     PromptPiece,
 )
@@ -29,6 +28,7 @@ from geniex_runtimes.llama_cpp.loaded import Loaded
 from geniex_runtimes.llama_cpp.threads import Governor
 from geniex_runtimes.llama_cpp.weights import BAD_WEIGHTS, Weights
 from geniex_runtimes.memory import DEFAULT_CONTEXT
+from geniex_runtimes.options import LoadOptions
 
 RUNTIME = "llama_cpp"
 

@@ -8,7 +8,6 @@ batching, as in Orca, Yu et al., OSDI 2022).
 import logging
 import queue
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -24,6 +23,7 @@ from geniex_runtimes.llama_cpp.context import (
     Context,
 )
 from geniex_runtimes.llama_cpp.library import Library
+from geniex_runtimes.llama_cpp.seating import Seating
 from geniex_runtimes.llama_cpp.slot import Slot, Task
 from geniex_runtimes.llama_cpp.speculative.drafter import Rows
 from geniex_runtimes.llama_cpp.speculative.speculator import Speculator
@@ -63,7 +63,8 @@ class Engine:
         self._weights = weights
         self._context = context
         self._batch = Batch(library, BATCH_ROWS)
-        self._slots = [Slot(index) for index in range(context.options.slots)]
+        self._seating = Seating(weights, context, self._limits, speculator)
+        self._slots = self._seating.slots
         self._waiting: deque[Task] = deque()
         self._inbox: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._closing = False
@@ -103,7 +104,7 @@ class Engine:
                 self._receive()
                 self._context.abort(False)  # before the flags are read: no cancel is missed
                 self._drop_cancelled()
-                self._assign()
+                self._seating.assign(self._waiting)
                 if any(slot.task for slot in self._slots) and not self._closing:
                     self._turn()
         except Exception as exc:
@@ -145,49 +146,7 @@ class Engine:
         for slot in self._slots:
             if slot.task is not None and slot.task.cancelled:
                 slot.task.finish("cancelled", "user")
-                self._free(slot)
-
-    def _free(self, slot: Slot) -> None:
-        slot.task = None
-        slot.used = time.monotonic()
-        if self._speculator is not None:
-            self._speculator.leave(slot.index)
-
-    def _assign(self) -> None:
-        """Give waiting tasks the free slots, each the one that holds most of its prompt."""
-        while self._waiting:
-            free = [slot for slot in self._slots if slot.task is None]
-            if not free:
-                return
-            task = self._waiting.popleft()
-            slot = max(free, key=lambda slot: (slot.worth(task.prompt), -slot.used))
-            task.started = time.perf_counter()
-            task.cached = self._reuse(slot, task.prompt) if task.reuse_prefix else 0
-            if self._speculator is not None:
-                task.cached = self._speculator.begin(slot, task, task.cached)
-            if 0 < task.cached < len(slot.tokens) and not self._context.keep(
-                slot.index, task.cached
-            ):
-                task.cached = 0
-            if task.cached == 0:
-                self._context.keep(slot.index, 0)
-            slot.tokens = slot.tokens[: task.cached]
-            slot.task, slot.asked = task, len(task.prompt)
-
-    def _reuse(self, slot: Slot, prompt: list[int]) -> int:
-        """Cut a slot's cells back to what a prompt shares; return how many tokens stay.
-
-        At least one token of the prompt is left to evaluate, for its logits.
-        """
-        shared = max(0, min(slot.shared(prompt), len(prompt) - self._limits.rest))
-        if shared == 0 or shared == len(slot.tokens):
-            return shared
-        if not self._weights.rolls_back:
-            return 0
-        window = self._weights.sliding_window
-        if window and self._context.first_position(slot.index) > max(0, shared - window):
-            return 0  # the cells that the window needs are gone
-        return shared if self._context.keep(slot.index, shared) else 0
+                self._seating.free(slot)
 
     def _turn(self) -> None:
         """Give every slot that answers its next tokens, and one slot's prompt its next chunk.
@@ -216,15 +175,15 @@ class Engine:
         try:
             self._context.decode(self._batch)
         except AbortedError:
-            self._recover()
+            self._seating.recover()
             return False
         except GenerationError as exc:
             for rows in self._rows:
                 slot = self._slots[rows.slot]
                 if slot.task is not None:
                     slot.task.fail(exc)
-                    self._free(slot)
-            self._recover()
+                    self._seating.free(slot)
+            self._seating.recover()
             return False
         if self._speculator is not None:
             self._speculator.process(self._rows)
@@ -293,19 +252,6 @@ class Engine:
         self._batch.want_logits(len(chunk) - 1)
         return [(slot, len(chunk) - 1)]
 
-    def _recover(self) -> None:
-        """After a failed or stopped decode: drop the cells of rows that did not count."""
-        for slot in self._slots:
-            slot.draft = []
-            kept = self._weights.rolls_back and self._context.keep(slot.index, len(slot.tokens))
-            if kept:
-                continue
-            self._context.keep(slot.index, 0)
-            slot.tokens = []
-            if slot.task is not None and not slot.task.cancelled:
-                slot.task.fail(GenerationError("the model's state was lost by a stopped request"))
-                self._free(slot)
-
     def _next_tokens(self, slot: Slot, row: int, rank: int) -> None:
         """Draw a slot's next token, and further ones as long as they are what was drafted.
 
@@ -320,7 +266,7 @@ class Engine:
             return
         if task.max_tokens == 0:
             task.finish("length", "length")
-            self._free(slot)
+            self._seating.free(slot)
             return
         handle = self._context.handle
         best: list[int] | None = None
@@ -342,7 +288,7 @@ class Engine:
                 self._speculator.finish(slot, task)
             task.finish(*ending)
         if task.finished:
-            self._free(slot)
+            self._seating.free(slot)
 
     def _settle(self, slot: Slot, task: Task, accepted: int) -> None:
         """After a step: count it, and drop the cells of draft tokens that were not accepted."""
@@ -373,7 +319,7 @@ class Engine:
             slot.tokens = []
             if slot.task is not None:
                 slot.task.fail(GenerationError("the model's state could not be rolled back"))
-                self._free(slot)
+                self._seating.free(slot)
         self._replays.clear()
 
     def _take(self, slot: Slot, task: Task, token: int | None, row: int) -> _Ending | None:

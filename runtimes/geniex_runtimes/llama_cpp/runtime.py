@@ -23,10 +23,8 @@ from geniex_runtimes.contract import (
     Device,
     Embedding,
     GenerationRequest,
-    LoadOptions,
     ModelInfo,
     PromptPiece,
-    SpeculativeOptions,
 )
 from geniex_runtimes.emitter import Emitter
 from geniex_runtimes.llama_cpp import company, devices, library, trial
@@ -41,6 +39,7 @@ from geniex_runtimes.llama_cpp.speculative import setup
 from geniex_runtimes.llama_cpp.threads import Governor
 from geniex_runtimes.llama_cpp.weights import BAD_WEIGHTS, Weights
 from geniex_runtimes.memory import DEFAULT_CONTEXT
+from geniex_runtimes.options import LoadOptions, SpeculativeOptions
 from geniex_runtimes.request import filled, is_tokens
 
 log = logging.getLogger("geniex.llama_cpp")

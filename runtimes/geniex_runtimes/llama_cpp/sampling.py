@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from geniex_catalogue.errors import UsageError
-from geniex_runtimes.contract import SamplingOptions, TokenLogprob
+from geniex_runtimes.contract import TokenLogprob
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.vocab import Vocab
+from geniex_runtimes.options import SamplingOptions
 
 REPETITION_WINDOW = 64  # tokens that the repetition penalty looks back on, as in llama.cpp
 _RANDOM_SEED = 0xFFFFFFFF  # llama.cpp takes this value for "draw a seed"

@@ -5,17 +5,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from geniex_runtimes.contract import (
-    Done,
-    Event,
-    FinishReason,
-    Profile,
-    SpecState,
-    SpeculativeOptions,
-    TokenLogprob,
-)
+from geniex_runtimes.contract import Done, Event, FinishReason, Profile, SpecState, TokenLogprob
 from geniex_runtimes.emitter import Emitter
 from geniex_runtimes.llama_cpp.sampling import Sampler
+from geniex_runtimes.options import SpeculativeOptions
 
 # a shared beginning this long is worth taking another conversation's slot for
 _WORTH_REUSING = 16

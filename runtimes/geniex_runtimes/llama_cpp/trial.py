@@ -20,7 +20,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from geniex_catalogue.errors import GenieXError, LoadError, SpeculativeError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import children
-from geniex_runtimes.contract import ComputeUnit, LoadOptions, PromptPiece
+from geniex_runtimes.contract import PromptPiece
 from geniex_runtimes.llama_cpp import library, survival
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions
@@ -30,6 +30,7 @@ from geniex_runtimes.llama_cpp.speculative.model_drafter import ModelDrafter
 from geniex_runtimes.llama_cpp.speculative.pair import Mode
 from geniex_runtimes.llama_cpp.survival import Outcome, Record
 from geniex_runtimes.llama_cpp.weights import Weights
+from geniex_runtimes.options import ComputeUnit, LoadOptions
 
 Alone: TypeAlias = Literal["plain", "embedding"]
 PLAIN: Final = "plain"

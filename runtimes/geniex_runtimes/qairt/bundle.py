@@ -7,7 +7,7 @@ from typing import Any
 
 from geniex_catalogue.bundle_files import BUNDLE_CONFIG, BUNDLE_FACTS
 from geniex_catalogue.errors import BundleError, BundleTargetError
-from geniex_runtimes.contract import SamplingOptions
+from geniex_runtimes.options import SamplingOptions
 from geniex_runtimes.qairt.bundle_facts import (
     GraphName,
     HtpTarget,

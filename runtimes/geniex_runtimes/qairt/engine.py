@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from geniex_runtimes.contract import QairtEngine
+from geniex_runtimes.options import QairtEngine
 
 if TYPE_CHECKING:
     # the runtime's side of the pipes computes nothing

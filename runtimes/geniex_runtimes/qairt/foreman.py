@@ -15,7 +15,8 @@ from geniex_catalogue.errors import (
     UsageError,
     WorkerCrashedError,
 )
-from geniex_runtimes.contract import Done, Event, Profile, QairtEngine, TextEvent
+from geniex_runtimes.contract import Done, Event, Profile, TextEvent
+from geniex_runtimes.options import QairtEngine
 from geniex_runtimes.qairt import protocol
 from geniex_runtimes.qairt.bundle_paths import DAMAGED
 from geniex_runtimes.qairt.engine import EngineMissingError

@@ -7,13 +7,8 @@ from typing import Self
 
 from geniex_catalogue.errors import ContextLengthError, UsageError
 from geniex_runtimes.answer import Answer
-from geniex_runtimes.contract import (
-    Embedding,
-    GenerationRequest,
-    ModelInfo,
-    PromptPiece,
-    SamplingOptions,
-)
+from geniex_runtimes.contract import Embedding, GenerationRequest, ModelInfo, PromptPiece
+from geniex_runtimes.options import SamplingOptions
 from geniex_runtimes.qairt import protocol
 from geniex_runtimes.qairt.foreman import Foreman, Task
 from geniex_runtimes.qairt.gbnf import read

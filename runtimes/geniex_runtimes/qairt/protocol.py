@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from geniex_runtimes.contract import FinishReason, Profile, SamplingOptions, TokenLogprob
+from geniex_runtimes.contract import FinishReason, Profile, TokenLogprob
+from geniex_runtimes.options import SamplingOptions
 from geniex_runtimes.qairt.engine import EngineName
 
 VERSION = 1

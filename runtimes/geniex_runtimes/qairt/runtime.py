@@ -9,7 +9,8 @@ from pathlib import Path
 from geniex_catalogue.errors import GenieXError, RuntimeNotInstalledError, UsageError
 from geniex_catalogue.extras import install
 from geniex_catalogue.resolver import ResolvedModel
-from geniex_runtimes.contract import Availability, Device, LoadOptions, ModelInfo
+from geniex_runtimes.contract import Availability, Device, ModelInfo
+from geniex_runtimes.options import LoadOptions
 from geniex_runtimes.qairt.bundle import Bundle, read_bundle
 from geniex_runtimes.qairt.device import QairtDevice, installed_libraries, this_device
 from geniex_runtimes.qairt.engine import EngineMissingError

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from geniex_catalogue.errors import GenerationError
-from geniex_runtimes.contract import SamplingOptions, TokenLogprob
+from geniex_runtimes.contract import TokenLogprob
+from geniex_runtimes.options import SamplingOptions
 
 REPETITION_WINDOW = 64  # tokens that the repetition penalty looks back on, as in llama.cpp
 _FIRST_LOOK = 256  # likeliest tokens that top-p sorts at first; most often it needs no more

@@ -10,8 +10,8 @@ from geniex.bench.asking import Asker
 from geniex.bench.plan import Shape
 from geniex_catalogue.errors import GenerationError
 from geniex_catalogue.resolver import ResolvedModel
-from geniex_runtimes.contract import LoadOptions
 from geniex_runtimes.fake import EOS, FakeModel, FakeRuntime, Script
+from geniex_runtimes.options import LoadOptions
 
 T = TypeVar("T")
 FOUR = Script(drafts=((3, 3), (3, 0)))

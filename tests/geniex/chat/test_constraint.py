@@ -22,7 +22,8 @@ from geniex.config import Settings
 from geniex.grammar import Marks
 from geniex.session import open_model
 from geniex_catalogue.errors import SchemaError
-from geniex_runtimes.contract import GenerationRequest, PromptPiece, SamplingOptions, TextEvent
+from geniex_runtimes.contract import GenerationRequest, PromptPiece, TextEvent
+from geniex_runtimes.options import SamplingOptions
 from tests.geniex.judge import Judge
 
 WEATHER = Tool(

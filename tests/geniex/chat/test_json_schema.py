@@ -15,12 +15,8 @@ from geniex.chat.json_schema import schema_grammar, schema_rule
 from geniex.config import Settings
 from geniex.session import OpenModel, open_model
 from geniex_catalogue.errors import SchemaError
-from geniex_runtimes.contract import (
-    GenerationRequest,
-    PromptPiece,
-    SamplingOptions,
-    TextEvent,
-)
+from geniex_runtimes.contract import GenerationRequest, PromptPiece, TextEvent
+from geniex_runtimes.options import SamplingOptions
 from tests.geniex.judge import Judge
 
 Schema = dict[str, Any]

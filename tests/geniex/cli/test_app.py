@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from geniex import __version__
-from geniex.config import KEYS
+from geniex.keys import KEYS
 from geniex_runtimes.fake import FakeRuntime
 from tests.cliharness import Cli
 from tests.terminal import ROOT, environment

@@ -10,8 +10,9 @@ import pytest
 
 from geniex.bench.asking import Asker, Sample
 from geniex_catalogue.errors import GenerationError, LoadError
-from geniex_runtimes.contract import SPEC_FALLBACK, LoadOptions
+from geniex_runtimes.contract import SPEC_FALLBACK
 from geniex_runtimes.fake import FakeModel, FakeRuntime, Script
+from geniex_runtimes.options import LoadOptions
 from tests.cliharness import Cli, Result
 from tests.geniex.bench.results import case, result, row
 

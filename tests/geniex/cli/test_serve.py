@@ -9,7 +9,7 @@ import pytest
 
 from geniex.best import Best
 from geniex.cli.serve import parse_size
-from geniex.config import ConfigFile
+from geniex.config_file import ConfigFile
 from geniex_catalogue.errors import UsageError
 from tests.cliharness import Cli
 

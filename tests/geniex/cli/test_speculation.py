@@ -17,8 +17,9 @@ from geniex_catalogue.errors import UsageError
 from geniex_catalogue.hubs.localfs import import_path
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.store import Store
-from geniex_runtimes.contract import SPEC_FALLBACK, SpeculativeOptions
+from geniex_runtimes.contract import SPEC_FALLBACK
 from geniex_runtimes.fake import FakeModel, FakeRuntime, Script
+from geniex_runtimes.options import SpeculativeOptions
 from tests.cliharness import Cli
 from tests.hubserver import HubServer
 

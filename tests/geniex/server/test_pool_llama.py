@@ -14,8 +14,8 @@ from geniex.server.pool import Lease, ModelWish, Pool, PoolOptions
 from geniex.session import Answer, AnswerOptions
 from geniex.speculation_wish import read_wish
 from geniex_catalogue.errors import NoRuntimeError
-from geniex_runtimes.contract import SamplingOptions
 from geniex_runtimes.llama_cpp import library
+from geniex_runtimes.options import SamplingOptions
 from tests.geniex.server.pools import Going, eventually
 
 HI = [Message("user", "What is the capital of France?")]

@@ -5,15 +5,9 @@ from pathlib import Path
 
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.resolver import ResolvedModel
-from geniex_runtimes.contract import (
-    Done,
-    GenerationRequest,
-    LoadOptions,
-    PromptPiece,
-    SamplingOptions,
-    TokenLogprob,
-)
+from geniex_runtimes.contract import Done, GenerationRequest, PromptPiece, TokenLogprob
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
+from geniex_runtimes.options import LoadOptions, SamplingOptions
 
 GREEDY = SamplingOptions(temperature=0)
 

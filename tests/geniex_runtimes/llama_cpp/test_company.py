@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geniex_catalogue.gguf import read_header
-from geniex_runtimes.contract import LoadOptions
 from geniex_runtimes.llama_cpp import company
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
 from geniex_runtimes.llama_cpp.sampling import row_of_logits
 from geniex_runtimes.llama_cpp.speculative.exactness import exact_rows
+from geniex_runtimes.options import LoadOptions
 from tests.geniex_runtimes.llama_cpp.answers import answer, load, turn
 
 Q8_0, Q4_K, Q6_K = 8, 12, 14

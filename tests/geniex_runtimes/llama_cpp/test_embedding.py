@@ -17,15 +17,10 @@ from geniex_catalogue.errors import (
     LoadError,
     UsageError,
 )
-from geniex_runtimes.contract import (
-    GenerationRequest,
-    LoadedModel,
-    LoadOptions,
-    PromptPiece,
-    SpeculativeOptions,
-)
+from geniex_runtimes.contract import GenerationRequest, LoadedModel, PromptPiece
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.runtime import LlamaCppRuntime
+from geniex_runtimes.options import LoadOptions, SpeculativeOptions
 from tests.geniex_runtimes.llama_cpp.answers import answer, load, resolved, turn
 
 TEXTS = ["the cat sat on the mat", "paris is the capital of france", "A dog?", "the [SEP] dog"]

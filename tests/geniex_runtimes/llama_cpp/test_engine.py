@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from geniex_runtimes.contract import GenerationRequest, PromptPiece, SamplingOptions
+from geniex_runtimes.contract import GenerationRequest, PromptPiece
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
+from geniex_runtimes.options import SamplingOptions
 from tests.geniex_runtimes.llama_cpp.answers import answer, load, turn
 
 QUESTIONS = [

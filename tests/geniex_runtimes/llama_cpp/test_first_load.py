@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from geniex_catalogue.errors import LoadError
-from geniex_runtimes.contract import LoadOptions
 from geniex_runtimes.llama_cpp import trial
 from geniex_runtimes.llama_cpp.runtime import LlamaCppRuntime
+from geniex_runtimes.options import LoadOptions
 from tests.geniex_runtimes.llama_cpp.answers import answer, load, resolved, turn
 
 FLOAT, UNSIGNED = 6, 4  # GGUF's numbers for the types

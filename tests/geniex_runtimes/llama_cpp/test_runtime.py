@@ -11,17 +11,10 @@ from geniex_catalogue.errors import (
     LoadError,
     UsageError,
 )
-from geniex_runtimes.contract import (
-    Done,
-    GenerationRequest,
-    LoadOptions,
-    PromptPiece,
-    Runtime,
-    SamplingOptions,
-    TextEvent,
-)
+from geniex_runtimes.contract import Done, GenerationRequest, PromptPiece, Runtime, TextEvent
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
 from geniex_runtimes.llama_cpp.vocab import Vocab
+from geniex_runtimes.options import LoadOptions, SamplingOptions
 from tests.geniex_runtimes.llama_cpp.answers import GREEDY, answer, load, resolved, turn
 
 PARIS = "The capital of France is Paris."

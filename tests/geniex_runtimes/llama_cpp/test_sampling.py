@@ -5,9 +5,9 @@ import math
 import pytest
 
 from geniex_catalogue.errors import UsageError
-from geniex_runtimes.contract import SamplingOptions
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
 from geniex_runtimes.llama_cpp.sampling import model_defaults, native_seed
+from geniex_runtimes.options import SamplingOptions
 from geniex_runtimes.request import filled
 from tests.geniex_runtimes.llama_cpp.answers import answer, turn
 

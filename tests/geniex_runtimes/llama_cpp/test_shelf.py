@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from geniex_catalogue.errors import LoadError
-from geniex_runtimes.contract import LoadOptions, SpeculativeOptions
 from geniex_runtimes.llama_cpp import library
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
+from geniex_runtimes.options import LoadOptions, SpeculativeOptions
 from tests.geniex_runtimes.llama_cpp.answers import answer, load, resolved, turn
 
 QUESTION = turn("What is the capital of France?")

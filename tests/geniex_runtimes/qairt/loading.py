@@ -9,15 +9,8 @@ import psutil
 
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.answer import Answer
-from geniex_runtimes.contract import (
-    Done,
-    Event,
-    GenerationRequest,
-    LoadOptions,
-    PromptPiece,
-    SamplingOptions,
-    TextEvent,
-)
+from geniex_runtimes.contract import Done, Event, GenerationRequest, PromptPiece, TextEvent
+from geniex_runtimes.options import LoadOptions, SamplingOptions
 from geniex_runtimes.qairt.loaded import QairtModel
 from geniex_runtimes.qairt.runtime import QairtRuntime
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from geniex_catalogue.errors import BundleError, BundleTargetError
-from geniex_runtimes.contract import SamplingOptions
+from geniex_runtimes.options import SamplingOptions
 from geniex_runtimes.qairt.bundle import read_bundle
 from geniex_runtimes.qairt.bundle_json import MAX_JSON
 from tests.geniex_runtimes.qairt.plain_bundle import (

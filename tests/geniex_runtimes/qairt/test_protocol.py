@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geniex_runtimes.contract import Profile, SamplingOptions, TokenLogprob
+from geniex_runtimes.contract import Profile, TokenLogprob
+from geniex_runtimes.options import SamplingOptions
 from geniex_runtimes.qairt import protocol
 from geniex_runtimes.qairt.protocol import (
     Cancel,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geniex_catalogue.errors import GenerationError
-from geniex_runtimes.contract import SamplingOptions
+from geniex_runtimes.options import SamplingOptions
 from geniex_runtimes.qairt.sampler import Floats, Sampler, logprob
 
 ROW = (2.0, 1.0, 1.0, -0.5, 0.25, -3.0, 1.75, 0.0)

@@ -19,7 +19,7 @@ from geniex_catalogue.errors import (
     UsageError,
     WorkerCrashedError,
 )
-from geniex_runtimes.contract import LoadOptions
+from geniex_runtimes.options import LoadOptions
 from geniex_runtimes.qairt import foreman, process, runtime
 from geniex_runtimes.qairt.loaded import QairtModel
 from tests.geniex_runtimes.qairt.loading import ask, gone, kill_worker, load, resolved, split, until

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from geniex_catalogue.errors import GenieXError, LoadError, SpeculativeError
 from geniex_catalogue.resolver import ResolvedModel
-from geniex_runtimes.contract import SPEC_FALLBACK, LoadOptions, SpeculativeOptions
+from geniex_runtimes.contract import SPEC_FALLBACK
 from geniex_runtimes.llama_cpp import trial
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions
 from geniex_runtimes.llama_cpp.library import Library
@@ -22,6 +22,7 @@ from geniex_runtimes.llama_cpp.speculative.ngram_mod import NgramMod
 from geniex_runtimes.llama_cpp.speculative.sequence import DrafterSequence
 from geniex_runtimes.llama_cpp.speculative.speculator import Speculator
 from geniex_runtimes.llama_cpp.weights import Weights
+from geniex_runtimes.options import LoadOptions, SpeculativeOptions
 
 log = logging.getLogger("geniex.llama_cpp")
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from geniex_runtimes.contract import GenerationRequest, LoadOptions, PromptPiece
+from geniex_runtimes.contract import GenerationRequest, PromptPiece
 from geniex_runtimes.fake import FakeModel, FakeRuntime, Script
+from geniex_runtimes.options import LoadOptions
 
 HELLO = Script(("Hello", ", ", "wörld", "!"))
 

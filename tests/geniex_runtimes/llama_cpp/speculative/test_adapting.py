@@ -8,7 +8,6 @@ from typing import TypeAlias
 import pytest
 
 from geniex_catalogue.errors import GenerationError
-from geniex_runtimes.contract import SpeculativeOptions
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import Context
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
@@ -16,6 +15,7 @@ from geniex_runtimes.llama_cpp.speculative import setup
 from geniex_runtimes.llama_cpp.speculative.controller import Controller
 from geniex_runtimes.llama_cpp.speculative.costs import Costs
 from geniex_runtimes.llama_cpp.speculative.model_drafter import ModelDrafter
+from geniex_runtimes.options import SpeculativeOptions
 from tests.geniex_runtimes.llama_cpp.answers import answer
 from tests.geniex_runtimes.llama_cpp.speculative.test_mtp import PAIRS, PLAIN, load_pair, prompts
 from tests.toys import maker

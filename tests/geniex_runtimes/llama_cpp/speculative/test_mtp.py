@@ -9,18 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from geniex_runtimes.contract import (
-    Done,
-    GenerationRequest,
-    LoadOptions,
-    Profile,
-    PromptPiece,
-    SamplingOptions,
-    SpeculativeOptions,
-)
+from geniex_runtimes.contract import Done, GenerationRequest, Profile, PromptPiece
 from geniex_runtimes.llama_cpp import engine
 from geniex_runtimes.llama_cpp.context import Context
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
+from geniex_runtimes.options import LoadOptions, SamplingOptions, SpeculativeOptions
 from tests.geniex_runtimes.llama_cpp.answers import GREEDY, answer, resolved, turn
 
 PLAIN = SpeculativeOptions()

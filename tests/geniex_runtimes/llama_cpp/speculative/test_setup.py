@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from geniex_catalogue.errors import SpeculativeError
-from geniex_runtimes.contract import SPEC_FALLBACK, LoadOptions, SpeculativeOptions
+from geniex_runtimes.contract import SPEC_FALLBACK
 from geniex_runtimes.llama_cpp.context import Context
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
 from geniex_runtimes.llama_cpp.speculative import setup
 from geniex_runtimes.llama_cpp.speculative.costs import Costs
 from geniex_runtimes.llama_cpp.speculative.measure import measure
+from geniex_runtimes.options import LoadOptions, SpeculativeOptions
 from tests.geniex_runtimes.llama_cpp.answers import answer, resolved, turn
 
 OWL = turn("Tell me about the owl.")
