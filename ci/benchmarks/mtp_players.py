@@ -116,9 +116,9 @@ class Geniex:
     def __init__(self, how: str, setup: Setup) -> None:
         from geniex_catalogue.gguf import read_header
         from geniex_catalogue.resolver import ResolvedModel
-        from geniex_runtimes.contract import LoadOptions, SpeculativeOptions
         from geniex_runtimes.llama_cpp import library
         from geniex_runtimes.llama_cpp.runtime import LlamaCppRuntime
+        from geniex_runtimes.options import LoadOptions, SpeculativeOptions
 
         def resolved(path: Path) -> ResolvedModel:
             size = path.stat().st_size
@@ -142,13 +142,8 @@ class Geniex:
 
     def play(self, prompts: Sequence[Prompt], count: int) -> Played:
         """Through `generate`, with the profiles it gives."""
-        from geniex_runtimes.contract import (
-            Done,
-            GenerationRequest,
-            Profile,
-            PromptPiece,
-            SamplingOptions,
-        )
+        from geniex_runtimes.contract import Done, GenerationRequest, Profile, PromptPiece
+        from geniex_runtimes.options import SamplingOptions
 
         texts: list[str] = []
         profiles: list[Profile] = []

@@ -50,8 +50,8 @@ class Geniex:
 
     def __init__(self, setting: Setting) -> None:
         from geniex_catalogue.resolver import ResolvedModel
-        from geniex_runtimes.contract import LoadOptions
         from geniex_runtimes.llama_cpp.runtime import LlamaCppRuntime
+        from geniex_runtimes.options import LoadOptions
 
         path = setting.model
         resolved = ResolvedModel(
@@ -75,7 +75,8 @@ class Geniex:
 
     def play(self, prompt: Sequence[int], count: int, *, with_tokens: bool) -> Answer:
         """Through `generate`; the ids of the tokens come with their logprobs."""
-        from geniex_runtimes.contract import Done, GenerationRequest, SamplingOptions
+        from geniex_runtimes.contract import Done, GenerationRequest
+        from geniex_runtimes.options import SamplingOptions
 
         request = GenerationRequest(
             prompt=prompt,
