@@ -30,7 +30,7 @@ from geniex.cli import list as list_models
 from geniex.cli import run as run_command
 from geniex.cli.errors import BROKEN_PIPE, FAILED, INTERRUPTED, tell
 from geniex.cli.options import Command, Group
-from geniex.cli.output import Output, OutputClosedError, discard_stdout, prepare_streams
+from geniex.cli.output import Output, OutputClosedError, discard, prepare_streams
 from geniex_catalogue.errors import UsageError
 
 app = typer.Typer(
@@ -119,7 +119,7 @@ def main() -> None:
         if sys.stdout is not None:
             sys.stdout.flush()
     except (OSError, ValueError):
-        discard_stdout()
+        discard(sys.stdout)
         code = code or BROKEN_PIPE
     if terminal.left_running():
         os._exit(code)

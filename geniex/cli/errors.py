@@ -5,11 +5,10 @@ Exit codes: 0 done; 1 failed; 2 wrong use; 3 not found; 4 network or hub; 5 disk
 
 import errno
 import os
-import sys
 import traceback
 from dataclasses import dataclass
 
-from geniex.cli.output import one_line
+from geniex.cli.output import one_line, say
 from geniex_catalogue import errors as e
 
 FAILED, WRONG_USE, NOT_FOUND, NETWORK, DISK, INTERRUPTED = 1, 2, 3, 4, 5, 130
@@ -88,11 +87,11 @@ def tell(error: BaseException) -> int:
     With GENIEX_DEBUG=1 the traceback comes first.
     """
     if os.environ.get("GENIEX_DEBUG") == "1":
-        _say("".join(traceback.format_exception(error)).rstrip())
+        say("".join(traceback.format_exception(error)).rstrip() + "\n")
     message, hint, code = _facts(error)
-    _say(f"Error: {one_line(message)}")
+    say(f"Error: {one_line(message)}\n")
     if hint:
-        _say(f"hint: {one_line(hint)}")
+        say(f"hint: {one_line(hint)}\n")
     return code
 
 
@@ -113,9 +112,3 @@ def _facts(error: BaseException) -> tuple[str, str | None, int]:
         return "out of memory", "choose a smaller model or a shorter `--nctx`", FAILED
     text = f"unexpected {type(error).__name__}: {error}"
     return text, "this is a fault of geniex; GENIEX_DEBUG=1 shows where", FAILED
-
-
-def _say(line: str) -> None:
-    if sys.stderr is not None:
-        sys.stderr.write(f"{line}\n")
-        sys.stderr.flush()

@@ -41,15 +41,27 @@ def prepare_streams() -> None:
             reconfigure(encoding="utf-8", errors="replace")
 
 
-def discard_stdout() -> None:
-    """Point stdout at nothing, so that the flush at exit has nothing to complain about."""
-    if sys.stdout is None:
+def discard(stream: TextIO | None) -> None:
+    """Point a stream at nothing, so that the flush at exit has nothing to complain about."""
+    if stream is None:
         return
     try:
         descriptor = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(descriptor, sys.stdout.fileno())
+        os.dup2(descriptor, stream.fileno())
+        os.close(descriptor)
     except (OSError, ValueError):  # a stream without a descriptor has no flush at exit either
         return
+
+
+def say(text: str) -> None:
+    """Write to stderr. What cannot be told (it is closed, its disk is full) stops nothing."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        discard(sys.stderr)
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -101,16 +113,16 @@ class Output:
     def note(self, text: str) -> None:
         """Write a line that is good to know, unless quiet."""
         if not self.quiet:
-            self._write(sys.stderr, f"{text}\n")
+            say(f"{text}\n")
 
     def tell(self, text: str) -> None:
         """Write a line that was asked for, beside the data."""
-        self._write(sys.stderr, f"{text}\n")
+        say(f"{text}\n")
 
     def clear_screen(self) -> None:
         """Clear the terminal, where there is one that can."""
         if has_colour(sys.stderr):
-            self._write(sys.stderr, "\x1b[H\x1b[2J")
+            say("\x1b[H\x1b[2J")
 
     def reasoning(self, text: str) -> None:
         """Write a piece of reasoning to stderr, dim where there is colour, unless quiet."""
@@ -118,7 +130,7 @@ class Output:
             return
         if is_terminal(sys.stderr):
             text = _printable(text)
-        self._write(sys.stderr, f"\x1b[2m{text}\x1b[0m" if has_colour(sys.stderr) else text)
+        say(f"\x1b[2m{text}\x1b[0m" if has_colour(sys.stderr) else text)
 
     def status(self, text: str) -> "Status":
         """A line that shows, on a terminal, that something is going on; used as a context."""
@@ -135,11 +147,9 @@ class Output:
 
     def warn(self, text: str) -> None:
         """Write a warning line."""
-        self._write(sys.stderr, f"Warning: {one_line(text)}\n")
+        say(f"Warning: {one_line(text)}\n")
 
-    def _write(self, stream: TextIO | None, text: str) -> None:
-        if stream is None:  # started with the stream closed
-            return
+    def _write(self, stream: TextIO, text: str) -> None:
         try:
             stream.write(text)
             stream.flush()

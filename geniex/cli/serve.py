@@ -11,6 +11,7 @@ import typer
 
 from geniex.cli import options as shared
 from geniex.cli.output import Output
+from geniex.cli.stderr_writer import unblocked_stderr
 from geniex.config import Settings
 from geniex.keys import parse_origins
 from geniex_catalogue.errors import UsageError
@@ -135,6 +136,8 @@ def serve(
         **{"ngl": ngl, "threads": threads, "require": require, "qairt_engine": qairt_engine},
         **{"sliding_window": sliding_window},
     }
+    # before the log is set up: nobody who reads it slowly may stop the server
+    ctx.with_resource(unblocked_stderr())
     settings = shared.settings_of(ctx, default_log="warn", **flags)
     address = _address(settings, port, tls=ssl_certfile is not None)
     if (ssl_keyfile is None) != (ssl_certfile is None):
