@@ -9,13 +9,17 @@ from pathlib import Path
 FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
-def write(path: Path, data: bytes) -> None:
-    """Replace a file's content as a whole: temporary file, fsync, rename, fsync of the folder."""
+def write(path: Path, *data: bytes | memoryview, mode: int = 0o666) -> None:
+    """Replace a file's content as a whole: temporary file, fsync, rename, fsync of the folder.
+
+    Of the `mode` the file has what the umask allows.
+    """
     # not tempfile: its files are for their owner alone, whatever the umask allows
     temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
     try:
-        with temporary.open("xb") as file:
-            file.write(data)
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            for piece in data:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
