@@ -20,7 +20,7 @@ from geniex_runtimes.options import QairtEngine
 from geniex_runtimes.qairt import protocol
 from geniex_runtimes.qairt.bundle_paths import DAMAGED
 from geniex_runtimes.qairt.engine import EngineMissingError
-from geniex_runtimes.qairt.process import WorkerProcess
+from geniex_runtimes.qairt.process import QairtProcess
 
 log = logging.getLogger("geniex.qairt")
 
@@ -79,7 +79,7 @@ class Foreman:
         self._lock = threading.Lock()
         self._current: Task | None = None
         self._open: set[Task] = set()
-        self._worker: WorkerProcess | None = None
+        self._worker: QairtProcess | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="qairt-foreman", daemon=True)
 
@@ -189,7 +189,7 @@ class Foreman:
                 task.end(_error(report))
                 over = True
 
-    def _heard(self, worker: WorkerProcess, task: Task | None) -> protocol.Report | None:
+    def _heard(self, worker: QairtProcess, task: Task | None) -> protocol.Report | None:
         """The next report, None for none yet. Raises WorkerCrashedError."""
         try:
             report = worker.receive(_LOOK)
@@ -201,7 +201,7 @@ class Foreman:
             raise self._crashed(worker)
         return report
 
-    def _lose_patience(self, worker: WorkerProcess, task: Task) -> None:
+    def _lose_patience(self, worker: QairtProcess, task: Task) -> None:
         """End a worker that has not heard for too long that its answer is not wanted."""
         patience = _CLOSE_SECONDS if self._closed else _CANCEL_SECONDS
         if time.monotonic() - task.cancelled > patience:
@@ -220,7 +220,7 @@ class Foreman:
             if report is not None:
                 return
 
-    def _employ(self) -> WorkerProcess:
+    def _employ(self) -> QairtProcess:
         """The worker, a new one where the last one died. Raises LoadError."""
         if self._worker is not None and self._worker.alive:
             return self._worker
@@ -237,7 +237,7 @@ class Foreman:
 
     def _load(self, progress: Callable[[float], bool] | None) -> protocol.Loaded:
         try:
-            worker = WorkerProcess()
+            worker = QairtProcess()
         except OSError as exc:
             raise LoadError(f"the worker of `{self._job.name}` does not start: {exc}") from exc
         try:
@@ -251,7 +251,7 @@ class Foreman:
         return loaded
 
     def _loaded(
-        self, worker: WorkerProcess, progress: Callable[[float], bool] | None
+        self, worker: QairtProcess, progress: Callable[[float], bool] | None
     ) -> protocol.Loaded:
         name, patience = self._job.name, self._job.patience
         started = time.monotonic()
@@ -274,7 +274,7 @@ class Foreman:
             raise self._refused(worker, report)
 
     def _refused(
-        self, worker: WorkerProcess, failed: protocol.Failed | None
+        self, worker: QairtProcess, failed: protocol.Failed | None
     ) -> LoadError | EngineMissingError:
         """The error for a load that the worker refused, or did not survive."""
         hint = failed.hint if failed is not None else None
@@ -293,11 +293,11 @@ class Foreman:
             hint=hint,
         )
 
-    def _crashed(self, worker: WorkerProcess) -> WorkerCrashedError:
+    def _crashed(self, worker: QairtProcess) -> WorkerCrashedError:
         how = self._bury(worker)
         return WorkerCrashedError(self._job.name, how, worker.last_words())
 
-    def _bury(self, worker: WorkerProcess) -> str:
+    def _bury(self, worker: QairtProcess) -> str:
         """Leave nothing of a dead worker behind; how it died."""
         self._worker = None
         how = worker.death()
@@ -308,7 +308,7 @@ class Foreman:
     def _dismiss(self) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:
-            worker.close()
+            worker.close(protocol.Close())
 
 
 def _error(failed: protocol.Failed) -> GenieXError:

@@ -12,10 +12,8 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import NoReturn
 
 from geniex_catalogue.errors import GenieXError, UsageError
-from geniex_runtimes import children
 from geniex_runtimes.qairt import native, protocol
 from geniex_runtimes.qairt.answering import Answering, Words
 from geniex_runtimes.qairt.bundle import read_bundle
@@ -28,10 +26,9 @@ from geniex_runtimes.qairt.engine import (
     EngineOptions,
 )
 from geniex_runtimes.qairt.vocabulary import Vocabulary
+from geniex_runtimes.workers import child
+from geniex_runtimes.workers.wire import ProtocolError
 
-PARENT = "--parent="
-_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
-_LINE_BUFFERED = 1  # _IOLBF
 _GRACE = 2.0  # seconds for an end in order
 
 
@@ -73,19 +70,19 @@ class Worker:
 
     def _listen(self) -> None:
         try:
-            while (message := protocol.receive(self._orders)) is not None:
+            for message in protocol.WIRE.messages(self._orders):
                 if isinstance(message, protocol.Cancel):
                     self._cancel(message.number)
                 else:
                     self._waiting.put(message)  # type: ignore[arg-type]
-        except (OSError, protocol.ProtocolError) as exc:
+        except (OSError, ProtocolError) as exc:
             sys.stderr.write(f"the worker's orders broke off: {exc}\n")
         # nobody is there any more: free what is native, if it lets itself be asked
         if self._running is not None:
             self._cancel(self._running.number)
         self._waiting.put(protocol.Close())
         time.sleep(_GRACE)
-        end()
+        child.end()
 
     def _cancel(self, number: int) -> None:
         with self._lock:
@@ -158,70 +155,16 @@ class Worker:
 
     def _report(self, report: protocol.Report) -> None:
         try:
-            protocol.send(self._reports, report)
+            protocol.WIRE.send(self._reports, report)
         except OSError:
-            end()  # nobody reads
-
-
-def end() -> NoReturn:
-    """End this process at once: what QAIRT's libraries do at an orderly exit ends it badly."""
-    if sys.platform == "win32":
-        import signal
-
-        # os._exit would have libraries say goodbye, and wait for a call that hangs
-        os.kill(os.getpid(), signal.SIGTERM)
-    os._exit(0)
-
-
-def private_pipes() -> tuple[int, int]:
-    """Where orders come from and reports go to; standard output is the log from here on."""
-    orders, reports = os.dup(0), os.dup(1)
-    if sys.platform == "win32":
-        import msvcrt
-
-        for descriptor in (orders, reports):
-            msvcrt.setmode(descriptor, os.O_BINARY)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    _write_lines_at_once()
-    return orders, reports
-
-
-def _write_lines_at_once() -> None:
-    """What a library prints is in the log before it ends the process."""
-    if sys.platform != "linux":
-        return
-    import ctypes
-
-    libc = ctypes.CDLL(None)
-    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _LINE_BUFFERED, ctypes.c_size_t(0))
-
-
-def die_with_parent(parent: int) -> None:
-    """Have the kernel end this process when the thread that started it ends, where it can.
-
-    The parent starts workers from a thread that lives as long as itself.
-    """
-    if not sys.platform.startswith("linux"):
-        return
-    import ctypes
-    import signal
-
-    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:  # it was faster
-        end()
+            child.end()  # nobody reads
 
 
 def main() -> None:
     """Work for the parent that is named by its process id."""
-    parent = next(int(arg[len(PARENT) :]) for arg in sys.argv[1:] if arg.startswith(PARENT))
-    die_with_parent(parent)
-    children.die_quietly()
-    Worker(*private_pipes()).run()
+    Worker(*child.begin()).run()
     sys.stderr.flush()
-    end()
+    child.end()
 
 
 if __name__ == "__main__":
