@@ -27,7 +27,7 @@ from geniex_runtimes.contract import (
     PromptPiece,
 )
 from geniex_runtimes.emitter import Emitter
-from geniex_runtimes.llama_cpp import company, devices, library, trial
+from geniex_runtimes.llama_cpp import company, devices, library, tiling, trial
 from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.engine import Engine
@@ -78,6 +78,7 @@ class LlamaCppRuntime:
         Weights that another model of this process has loaded from the same files are shared.
         """
         native = library.load()
+        tiling.settle(model.name, model.header, options)
         _try_out(model, options)
         if options.embedding:
             options = replace(options, speculative=SpeculativeOptions())
