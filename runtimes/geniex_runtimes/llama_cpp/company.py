@@ -1,8 +1,8 @@
 """How many answers may be evaluated together so that each is what it would be alone.
 
 On a CPU llama.cpp has other kernels for a few rows than for one, and some round differently:
-repacked Q4_K from four rows on, K-quants of any kind from eight (docs/threads.md). Models that
-several answers share are loaded without repacking where that lets more of them go together.
+repacked Q4_K from four rows on, K-quants of any kind from eight (tiling.py). Models that several
+answers share are loaded without repacking where that lets more of them go together.
 """
 
 import platform
@@ -10,6 +10,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from geniex_catalogue.gguf import GGUFHeader
+from geniex_runtimes.llama_cpp import tiling
 from geniex_runtimes.llama_cpp.context import BATCH_ROWS, CPU_ROWS, Context
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.speculative.exactness import exact_rows
@@ -20,9 +21,6 @@ LEAST_TOGETHER = 4
 _TRIED = 8
 # ggml's numbers of Q2_K and Q4_K, which round differently once an x86 build has repacked them
 _REPACKED_APART = frozenset({10, 12})
-# those of Q2_K to Q6_K and IQ2_XXS to IQ1_M: from so many rows on they have a kernel of their own
-_TILED = frozenset({*range(10, 15), *range(16, 24), 29})
-_TILED_FROM = 8
 _X86 = frozenset({"x86_64", "amd64"})
 
 
@@ -59,7 +57,7 @@ def limits(
     slots = context.options.slots
     if not context.options.on_cpu:
         return Limits()
-    rest = _TILED_FROM if _has(header, _TILED) else 1
+    rest = tiling.TILED_FROM if tiling.has_kernel(header) else 1
     tried = min(slots * context.options.outputs, _TRIED)
     alike = exact_rows(library, context, vocab_size, tried) if slots > 1 else tried
     if alike == tried or alike < LEAST_TOGETHER:

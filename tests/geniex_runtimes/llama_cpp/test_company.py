@@ -147,22 +147,3 @@ def test_the_same_request_again_has_the_same_answer(gemma3: Path) -> None:
             assert first.done.profile.cached_tokens == 0 or question == "Hi"
             assert others[0].done.profile.cached_tokens > 0 or question == "Hi"
             assert {other.text for other in others} == {first.text}
-
-
-@pytest.mark.slow
-def test_eight_answers_at_once_of_weights_that_round_differently_from_eight_rows_on(
-    gemma3: Path,
-) -> None:
-    questions = (
-        "What is the capital of France?",
-        "Tell me a story about a fox.",
-        "How do I bake bread?",
-        "Explain gravity to a child.",
-        "List five animals.",
-        "Why is the sky blue?",
-        "Write a poem about rain.",
-        "What is 12 times 9?",
-    )
-    form = "<start_of_turn>user\n{}<end_of_turn>\n<start_of_turn>model\n"
-    with load(gemma3, slots=8) as model:
-        texts_together_and_alone(model, [form.format(question) for question in questions], 32)
