@@ -14,28 +14,32 @@ PATIENCE = 120.0
 
 @dataclass(frozen=True)
 class GeniexServer:
-    """A server that listens; `log` is the file that it writes to."""
+    """A server that listens; `log` is the file that it writes to, `data_dir` its data folder."""
 
     url: str
     process: int
     log: Path
+    data_dir: Path
 
 
 @contextmanager
-def running(*words: str) -> Iterator[GeniexServer]:
-    """`geniex serve WORDS...` on a free port with a data folder of its own, ended at the end.
+def running(
+    *words: str, data_dir: Path | None = None, log: Path | None = None
+) -> Iterator[GeniexServer]:
+    """`geniex serve WORDS...` on a free port, with folders of its own where none are given.
 
-    Raises RuntimeError where it does not come to listen.
+    It is ended at the end. Raises RuntimeError where it does not come to listen.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "log"
+    with tempfile.TemporaryDirectory() as own:
+        folder = data_dir or Path(own)
+        log = log or Path(own) / "log"
         command = [sys.executable, "-m", "geniex", "serve", *words, "--port", "0"]
         with log.open("w", encoding="utf-8") as stderr:
             process = subprocess.Popen(
-                [*command, "--data-dir", folder], stderr=stderr, stdin=subprocess.DEVNULL
+                [*command, "--data-dir", str(folder)], stderr=stderr, stdin=subprocess.DEVNULL
             )
         try:
-            yield GeniexServer(_listening(process, log), process.pid, log)
+            yield GeniexServer(_listening(process, log), process.pid, log, Path(folder))
         finally:
             process.terminate()
             process.wait()

@@ -8,7 +8,7 @@ import psutil
 import pytest
 from openai import APIError, InternalServerError, OpenAI
 
-from ci.soak import growth
+from ci.soaking.watch import growth
 from tests.geniex.qairt.conftest import MODEL, SHORT, workers, zombies
 from tests.geniex.qairt.test_served import FRANCE, PARIS, ask, text
 from tests.geniex.server.door import wait_for
