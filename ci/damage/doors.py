@@ -1,0 +1,133 @@
+"""The two ways in: command lines in one process after the other, and one server for all."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from ci.damage.kinds import Files
+from geniex_catalogue.manifest import FileRecord, Manifest
+
+PATIENCE = 180.0  # seconds
+QUESTION = "What is the capital of France?"
+
+
+class CrashError(Exception):
+    """The process behind a door died, or is stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Of a command: exit code, output, complaints. Of a request: status and body (`out`)."""
+
+    code: int
+    out: str
+    err: str = ""
+
+
+class Commands:
+    """Command lines, all in one process, for as long as that lives."""
+
+    def __init__(self, data_dir: Path) -> None:
+        command = [sys.executable, "-m", "ci.damage.command_loop"]
+        environ = {**os.environ, "GENIEX_DATADIR": str(data_dir), "GENIEX_OFFLINE": "1"}
+        # what the process itself says (an assertion of native code) is worth reading
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+            env=environ,
+        )
+
+    def run(self, *args: str) -> Result:
+        """Run one. Raises CrashError."""
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(args).encode() + b"\n")
+            process.stdin.flush()
+            ready = bool(select.select([process.stdout], [], [], PATIENCE)[0])
+            line = process.stdout.readline() if ready else b""
+        except OSError:
+            ready, line = True, b""
+        if line:
+            return Result(**json.loads(line))
+        self.close()
+        how = f"ended with {process.returncode}" if ready else f"gave no answer in {PATIENCE:g} s"
+        raise CrashError(f"`geniex {args[0]}` {how}")
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._words.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Server:
+    """A server that is asked for models of its store."""
+
+    def __init__(self, url: str, data_dir: Path) -> None:
+        self._url = url
+        self._data_dir = data_dir
+
+    def chat(self, name: str) -> Result:
+        """Ask a model. Raises CrashError."""
+        body = {
+            "model": name,
+            "messages": [{"role": "user", "content": QUESTION}],
+            "max_tokens": 8,
+            "temperature": 0,
+            "keep_alive": 0,
+        }
+        answer = self._ask("/v1/chat/completions", body)
+        if self._ask("/health", None).code >= 500:
+            raise CrashError("the server is not healthy")
+        return answer
+
+    def _ask(self, path: str, body: dict[str, Any] | None) -> Result:
+        request = urllib.request.Request(
+            self._url + path,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"content-type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+                return Result(response.status, response.read().decode())
+        except urllib.error.HTTPError as error:
+            return Result(error.code, error.read().decode())
+        except OSError as error:
+            raise CrashError(f"the server is gone, or stuck: {error}") from error
+
+
+def stored(data_dir: Path, name: str, files: Files) -> Path:
+    """Put files into a store as a model of that name; gives the first one's path."""
+    folder = data_dir / "models" / name
+    folder.mkdir(parents=True)
+    records = [FileRecord(file, len(data), precision="Q8_0") for file, data in files.items()]
+    manifest = Manifest(name, "gguf", {"Q8_0": records[0]}, tuple(records[1:]))
+    for file, data in files.items():
+        (folder / file).write_bytes(data)
+    # a trial's memory goes by time too
+    stamp = time.time_ns()
+    os.utime(folder / records[0].name, ns=(stamp, stamp))
+    (folder / "geniex.json").write_text(manifest.to_json(), encoding="utf-8")
+    return folder / records[0].name
