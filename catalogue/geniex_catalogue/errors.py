@@ -39,6 +39,7 @@ GenieXError
 ├── TemplateError                the model's chat template refused the messages
 └── GenerationError              decoding failed
     └── WorkerCrashedError       the process that computed it ended
+        └── WorkerRestingError   it has ended so often that the next one waits a while
 """
 
 from collections.abc import Sequence
@@ -395,3 +396,21 @@ class WorkerCrashedError(GenerationError):
         self.model = model
         self.how = how
         self.words = words
+
+
+class WorkerRestingError(WorkerCrashedError):
+    """Raised for a model whose workers keep dying, until the next one is tried.
+
+    `deaths` is how many have died in a row, `retry_after` seconds.
+    """
+
+    def __init__(self, model: str, how: str, words: str, deaths: int, retry_after: float) -> None:
+        super().__init__(
+            model,
+            f"has died {deaths} times in a row and rests for {max(1, round(retry_after))} s; the "
+            f"last one {how}",
+            words,
+            hint="try again in a while, use another file, or see `geniex doctor`",
+        )
+        self.deaths = deaths
+        self.retry_after = retry_after

@@ -73,6 +73,7 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.TemplateError: Row(FAILED, "the model's chat template decides what it takes"),
     e.GenerationError: Row(FAILED, "run it again with `--log debug` to see more"),
     e.WorkerCrashedError: Row(FAILED),
+    e.WorkerRestingError: Row(FAILED),
 }
 
 

@@ -127,6 +127,7 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.TemplateError: Row(400, "template_error", "messages"),
     e.GenerationError: Row(500, "generation_failed"),
     e.WorkerCrashedError: Row(500, "worker_crashed"),
+    e.WorkerRestingError: Row(503, "worker_crashed", retry=True),
 }
 
 # hints that are said in other words, or for the terminal

@@ -2,18 +2,25 @@
 
 import queue
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from geniex_runtimes.contract import Done, Event
 
 _WAIT = 0.2  # seconds between looks for a signal while waiting for an event
 
 
+class Events(Protocol):
+    """A queue of a generation's events."""
+
+    def get(self, *, timeout: float) -> Event | Exception:
+        """The next one. Raises queue.Empty when it does not come in time."""
+        ...
+
+
 class Answer:
     """Iterate for its events, close to cancel it. See contract.Generation."""
 
-    def __init__(
-        self, events: "queue.SimpleQueue[Event | Exception]", cancel: Callable[[], None]
-    ) -> None:
+    def __init__(self, events: Events, cancel: Callable[[], None]) -> None:
         """An exception among the `events` is raised and ends them. `cancel` may come too late."""
         self._events = events
         self._cancel = cancel

@@ -39,7 +39,8 @@ class LoadOptions:
     device names (empty: the CPU alone); `slots` is how many requests run side by side.
     `speculative` is what to set up and what requests do unless they say otherwise; `draft` is its
     draft model, where it needs one. `data_dir` is where a runtime remembers what it has tried out
-    on this machine (None: it tries nothing out). `embedding` loads a model for `embed` alone.
+    on this machine (None: it tries nothing out). `isolate` has the model in a worker process, which
+    native faults may end; a worker tries nothing out in another child. `embedding` loads a model for `embed` alone.
     `keep_heads` loads next-token heads even where nothing speculates yet, so that a later load of
     the same files that does can share the weights. `qairt_engine` is what runs a bundle (None:
     genie, else ort where libGenie is missing); with `sliding_window` its answers go on past the
@@ -60,6 +61,7 @@ class LoadOptions:
     keep_heads: bool = False
     qairt_engine: QairtEngine | None = None
     sliding_window: bool = False
+    isolate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

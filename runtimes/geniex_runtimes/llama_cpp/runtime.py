@@ -1,6 +1,7 @@
 """The runtime `llama_cpp`: loads GGUF files and answers from them."""
 
 import logging
+import queue
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from geniex_runtimes.contract import (
     Availability,
     Device,
     Embedding,
+    Event,
     GenerationRequest,
     ModelInfo,
     PromptPiece,
@@ -31,10 +33,11 @@ from geniex_runtimes.llama_cpp import company, devices, library, tiling, trial
 from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.engine import Engine
+from geniex_runtimes.llama_cpp.isolated.model import IsolatedModel
 from geniex_runtimes.llama_cpp.loaded import Loaded
 from geniex_runtimes.llama_cpp.sampling import Sampler, model_defaults, row_of_logits
 from geniex_runtimes.llama_cpp.shelf import SHELF
-from geniex_runtimes.llama_cpp.slot import Task
+from geniex_runtimes.llama_cpp.slot import Events, Task
 from geniex_runtimes.llama_cpp.speculative import setup
 from geniex_runtimes.llama_cpp.threads import Governor
 from geniex_runtimes.llama_cpp.weights import BAD_WEIGHTS, Weights
@@ -67,6 +70,21 @@ class LlamaCppRuntime:
         return devices.list_devices()
 
     def load(
+        self,
+        model: ResolvedModel,
+        options: LoadOptions,
+        *,
+        progress: Callable[[float], bool] | None = None,
+    ) -> "LlamaCppModel | LlamaCppEmbedder | IsolatedModel":
+        """Load in this process, or with `isolate` in a worker, where native faults end that alone.
+
+        Models of the same files share a worker.
+        """
+        if options.isolate:
+            return IsolatedModel(model, options, progress)
+        return self.load_here(model, options, progress=progress)
+
+    def load_here(
         self,
         model: ResolvedModel,
         options: LoadOptions,
@@ -105,10 +123,10 @@ class LlamaCppRuntime:
 def _try_out(model: ResolvedModel, options: LoadOptions) -> None:
     """Load a file that is not known yet in a child first. Raises LoadError where that fails.
 
-    The models that come with geniex are known.
+    The models that come with geniex are known, and a worker is a child already.
     """
     built_in = Path(geniex_catalogue.__file__).parent
-    if options.data_dir is None or model.path.is_relative_to(built_in):
+    if options.isolate or options.data_dir is None or model.path.is_relative_to(built_in):
         return
     mode: trial.Alone = trial.EMBEDDING if options.embedding else trial.PLAIN
     trial.check(trial.of(model, options, mode), options.data_dir)
@@ -207,6 +225,14 @@ class LlamaCppModel(Loaded):
         Raises ContextLengthError for a prompt that does not fit, UsageError for an empty prompt,
         an unknown token or a grammar that llama.cpp does not accept.
         """
+        events: queue.SimpleQueue[Event | Exception] = queue.SimpleQueue()
+        return Answer(events, self.start(request, events))
+
+    def start(self, request: GenerationRequest, events: Events) -> Callable[[], None]:
+        """Start a generation whose events go to `events`; what it gives cancels it.
+
+        Raises as `generate`.
+        """
         prompt = request.prompt
         if is_tokens(prompt):
             tokens = list(prompt)
@@ -220,16 +246,16 @@ class LlamaCppModel(Loaded):
             raise ContextLengthError(len(tokens), self._context.length)
         with self._lock:
             self._check_open()
-            return self._started(self._task(request, tokens))
+            return self._started(self._task(request, tokens, events))
 
-    def _started(self, task: Task) -> Answer:
+    def _started(self, task: Task) -> Callable[[], None]:
         engine = self._engine
         try:
             engine.submit(task)
         except GenieXError:
             task.sampler.close()
             raise
-        return Answer(task.events, lambda: engine.cancel(task))
+        return lambda: engine.cancel(task)
 
     def _check_length(self, prompt: Sequence[PromptPiece]) -> None:
         """Refuse what is far too long before it is tokenized, which takes seconds for megabytes."""
@@ -241,7 +267,7 @@ class LlamaCppModel(Loaded):
             if least > length:
                 raise ContextLengthError(least, length, at_least=True)
 
-    def _task(self, request: GenerationRequest, tokens: list[int]) -> Task:
+    def _task(self, request: GenerationRequest, tokens: list[int], events: Events) -> Task:
         sampling = filled(request.sampling, self._info.sampling_defaults)
         return Task(
             prompt=tokens,
@@ -253,6 +279,7 @@ class LlamaCppModel(Loaded):
             logprobs=request.logprobs,
             reuse_prefix=request.reuse_prefix,
             speculative=self._narrowed(request.speculative),
+            events=events,
         )
 
     def _narrowed(self, asked: SpeculativeOptions | None) -> SpeculativeOptions:

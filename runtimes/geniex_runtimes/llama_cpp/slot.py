@@ -1,9 +1,9 @@
 """A slot: one sequence of KV cells, what it holds, and the task that has it."""
 
-import queue
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from geniex_runtimes.contract import Done, Event, FinishReason, Profile, SpecState, TokenLogprob
 from geniex_runtimes.emitter import Emitter
@@ -12,6 +12,14 @@ from geniex_runtimes.options import SpeculativeOptions
 
 # a shared beginning this long is worth taking another conversation's slot for
 _WORTH_REUSING = 16
+
+
+class Events(Protocol):
+    """Where a task's events go."""
+
+    def put(self, event: Event | Exception, /) -> None:
+        """Take one; must not block."""
+        ...
 
 
 @dataclass(slots=True)
@@ -48,9 +56,9 @@ class Task:
     max_tokens: int | None
     logprobs: int | None
     reuse_prefix: bool
+    events: Events
     speculative: SpeculativeOptions = field(default_factory=SpeculativeOptions)
     tally: Tally = field(default_factory=Tally)
-    events: queue.SimpleQueue[Event | Exception] = field(default_factory=queue.SimpleQueue)
     submitted: float = field(default_factory=time.perf_counter)
     cancelled: bool = False
     finished: bool = False

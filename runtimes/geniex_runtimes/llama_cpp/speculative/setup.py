@@ -67,7 +67,7 @@ def checked(model: ResolvedModel, options: LoadOptions) -> Wanted:
         wanted = replace(wanted, n_max=CPU_DRAFT_TOKENS)
     try:
         mode = _mode(model, options.draft, wanted.types)
-        if mode is not None and options.data_dir is not None:
+        if mode is not None and options.data_dir is not None and not options.isolate:
             _try_out(model, options, mode)
     except SpeculativeError as exc:
         return _fallen(wanted, exc, tuple(warnings))
@@ -92,7 +92,7 @@ def has_heads(model: ResolvedModel, options: LoadOptions) -> bool:
         return False
     try:
         mode = pair.check(model.header, model.path, None, None)
-        if options.data_dir is not None:
+        if options.data_dir is not None and not options.isolate:
             trial.check(trial.of(model, replace(options, draft=None), mode), options.data_dir)
     except SpeculativeError:
         return False
