@@ -33,6 +33,7 @@ _KEYWORDS = {
     word.replace("_", "-"): word
     for word in (
         *("runtime", "compute", "nctx", "ngl", "threads", "require", "qairt_engine", "data_dir"),
+        "isolate",
         *("spec_type", "draft_model", "draft_tokens", "draft_min", "draft_p_min", "require_spec"),
     )
 } | {"no-draft-adapt": "draft_adapt=False"}
@@ -149,17 +150,20 @@ def load(
     threads: int | None = None,
     require: str | None = None,
     qairt_engine: str | None = None,
+    isolate: bool | None = None,
     **speculation: Unpack[Speculating],
 ) -> Model:
     """Load a model that is here, by name or path; without one, the configured default.
 
+    With `isolate` a GGUF model is in a process of its own, whose crash is an error here.
     What is None comes from the GENIEX_* variables and the settings file, or is chosen by the
     hardware. `spec_type="auto"` speculates with what is here; `spec_type="draft-mtp"` and
     `draft_model` name a draft. The best settings that `geniex bench --save-best` has kept are used,
     as by `geniex infer`. Raises ModelNotFoundError for what would have to be pulled, and a
     GenieXError where it does not load.
     """
-    flags = {"runtime": runtime, "compute": compute, "nctx": nctx, "ngl": ngl, "threads": threads}
+    flags: dict[str, object] = {"isolate": isolate, "runtime": runtime, "compute": compute}
+    flags |= {"nctx": nctx, "ngl": ngl, "threads": threads}
     flags |= {"require": require, "qairt_engine": qairt_engine}
     if name is not None and not isinstance(name, str | Path):
         raise UsageError(f"a model's name is a text, not {type(name).__name__}")

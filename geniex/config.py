@@ -9,6 +9,7 @@ A flag wins over a variable, a variable over the file, the file over the default
     nctx       GENIEX_NCTX      context length in tokens
     ngl        GENIEX_NGL       layers on the device, -1 for all
     threads    GENIEX_THREADS   CPU threads
+    isolate    GENIEX_ISOLATE   yes: GGUF models in worker processes, which may crash alone
     chipset    GENIEX_CHIPSET   the Snapdragon chipset, where the probe does not know it
     require    GENIEX_REQUIRE   npu, gpu or cpu: fail where the model would run elsewhere
     host       GENIEX_HOST      where the server listens and is called, `http://127.0.0.1:18181`
@@ -73,6 +74,7 @@ class Settings:
     require: Required | None = None
     qairt_engine: QairtEngine | None = None
     sliding_window: bool = False
+    isolate: bool = False
     best: tuple[Best, ...] = ()
     said: frozenset[str] = frozenset()
 

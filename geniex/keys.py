@@ -12,6 +12,7 @@ from geniex_runtimes.planning import REQUIRABLE
 
 COMPUTE_UNITS = ("cpu", "gpu", "npu", "hybrid")
 QAIRT_ENGINES: tuple[QairtEngine, ...] = get_args(QairtEngine)
+_SWITCH = {True: ("yes", "on", "true", "1"), False: ("no", "off", "false", "0")}
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/,]+", re.IGNORECASE)
 
 
@@ -93,6 +94,13 @@ def _one_of(words: Sequence[str], what: str) -> Callable[[str], str]:
     return parse
 
 
+def _yes_or_no(text: str) -> bool:
+    words = {word: given for given, row in _SWITCH.items() for word in row}
+    if text.lower() not in words:
+        raise UsageError(f"`{text}` is neither yes nor no", hint="use yes or no")
+    return words[text.lower()]
+
+
 KEYS: dict[str, Key] = {
     key.name: key
     for key in (
@@ -101,6 +109,7 @@ KEYS: dict[str, Key] = {
         Key("compute", parse_compute, "cpu, gpu, npu, hybrid, or device names with commas"),
         Key("nctx", _whole_number(1), "context length in tokens"),
         Key("ngl", _whole_number(-1), "layers on the device, -1 for all"),
+        Key("isolate", _yes_or_no, "yes: GGUF models in worker processes, which may crash alone"),
         Key("threads", _whole_number(1), "CPU threads"),
         Key("chipset", str, "the Snapdragon chipset, where the probe does not know it"),
         Key(

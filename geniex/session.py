@@ -322,6 +322,7 @@ def load_model(
         keep_heads=keep_heads,
         qairt_engine=settings.qairt_engine,
         sliding_window=settings.sliding_window,
+        isolate=settings.isolate,
     )
     with changes_told(resolved, speculation.draft):
         loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)

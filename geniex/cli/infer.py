@@ -46,6 +46,7 @@ def infer(
     require: shared.Require = None,
     qairt_engine: shared.QairtEngine = None,
     sliding_window: shared.SlidingWindow = False,
+    isolate: shared.Isolate = None,
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="CPU threads [default: free cores]")
     ] = None,
@@ -79,6 +80,7 @@ def infer(
         require=require,
         qairt_engine=qairt_engine,
         sliding_window=sliding_window,
+        isolate=isolate,
     )
     output = Output(quiet=quiet)
     from geniex.speculation_wish import read_wish

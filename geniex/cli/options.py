@@ -110,6 +110,13 @@ SlidingWindow = Annotated[
         "--sliding-window", help="Of bundles: go on past the context, without the oldest tokens"
     ),
 ]
+Isolate = Annotated[
+    bool | None,
+    typer.Option(
+        "--isolate/--no-isolate",
+        help="GGUF models in a process of their own, which may crash alone [default: no]",
+    ),
+]
 ContextLength = Annotated[
     int | None, typer.Option("--nctx", min=1, help="Context length in tokens [default: what fits]")
 ]
