@@ -14,7 +14,7 @@ from ci.soaking.mishaps import Director, mishaps
 from ci.soaking.models import variants
 from ci.soaking.questions import TEXT, VECTORS, Book
 from ci.soaking.shelf import Shelf
-from ci.soaking.watch import Sample, leaks, sample
+from ci.soaking.watch import Sample, at_rest, leaks
 
 _CHATS = ("soak/a-chat", "soak/b-chat", "soak/c-chat", "soak/d-chat")
 _DISK = 64  # MiB beside what is given
@@ -109,7 +109,7 @@ def _phases(
     while time.monotonic() < end:
         one.run(CLIENTS, until=min(end, time.monotonic() + phase))
         one.rest()
-        found = sample(server.process)
+        found = at_rest(server.process)
         done = sum(one.report.done.values())
         tell(f"{time.monotonic() - start:5.0f} s: {done} rounds, {found}")
         if time.monotonic() > warm:

@@ -1,11 +1,13 @@
 """What a server's process holds when it rests: memory, open files, threads, children."""
 
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 MOST_GROWTH = 0.05  # of the resident memory, after the warm-up
 _TREND = 10  # samples: fewer do not tell growth from noise
+_LOOKS, _PAUSE = 6, 0.3  # seconds
 _SPARE = 2  # files and threads that may be on their way
 
 
@@ -35,6 +37,15 @@ def sample(process: int) -> Sample:
         return Sample(
             it.memory_info().rss, files, it.num_threads(), len(it.children(recursive=True))
         )
+
+
+def at_rest(process: int) -> Sample:
+    """The least of a few looks at a process: what was given up just now goes within a moment."""
+    looks = []
+    for _ in range(_LOOKS):
+        looks.append(sample(process))
+        time.sleep(_PAUSE)
+    return min(looks, key=lambda one: (one.children, one.threads, one.files, one.memory))
 
 
 def growth(samples: Sequence[int]) -> float:

@@ -1,0 +1,1 @@
+"""What `python -m ci.kills` is made of: commands that are killed, and what they leave behind."""
