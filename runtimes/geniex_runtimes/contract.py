@@ -71,7 +71,8 @@ class TextEvent:
 class Profile:
     """What a generation took: times in seconds, counts in tokens, speeds in tokens per second.
 
-    `prompt_tokens` = `cached_tokens` (reused from the slot) + `prefilled_tokens`. `draft_steps` are
+    `prompt_tokens` = `cached_tokens` (reused from the slot) + `prefilled_tokens`; `restored_tokens`
+    are those of the cached that were read from disk. `draft_steps` are
     the verifications that had a draft; `accepted_at[i]` counts those whose i-th draft token was
     accepted. `spec_state` is None without speculation, `off` where it was asked for and is not;
     `spec_reason` says why it is not on.
@@ -82,6 +83,7 @@ class Profile:
     decode_time: float = 0.0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    restored_tokens: int = 0
     generated_tokens: int = 0
     draft_steps: int = 0
     draft_proposed: int = 0
@@ -136,7 +138,8 @@ class ModelInfo:
 
     `speculation` are the types that were set up. `vocab_size` is 0 where it is unknown,
     `training_context` (tokens) None. `embedding`: it gives vectors, and no text. `end_tokens` are
-    the control tokens that end an answer.
+    the control tokens that end an answer. `restored_tokens` were brought back from the file of a
+    session; `restore_failure` is why those of one that is there were not.
     """
 
     name: str
@@ -161,6 +164,8 @@ class ModelInfo:
 @dataclass(frozen=True, slots=True)
 class Embedding:
     """A vector of length 1 for each text, in order; `tokens` is how many were evaluated in all."""
+    restored_tokens: int = 0
+    restore_failure: str = ""
 
     vectors: tuple[tuple[float, ...], ...]
     tokens: int

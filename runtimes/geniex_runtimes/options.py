@@ -33,6 +33,19 @@ class SpeculativeOptions:
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
+@dataclass(frozen=True, slots=True)
+class PrefixCache:
+    """Where to keep evaluated prompts on disk: private text, readable for their owner alone.
+
+    In a `folder`, whose files have at most `size` bytes in all, whoever writes them; or in one
+    `file`, for one chat, which is brought back at once.
+    """
+
+    folder: Path | None = None
+    size: int = 4 << 30
+    file: Path | None = None
+
+
     """How to load a model; what is None is chosen by the runtime from model and hardware.
 
     `context_length` is tokens per slot; `gpu_layers` is -1 for all; `devices` are the runtime's
@@ -44,7 +57,9 @@ class LoadOptions:
     `keep_heads` loads next-token heads even where nothing speculates yet, so that a later load of
     the same files that does can share the weights. `qairt_engine` is what runs a bundle (None:
     genie, else ort where libGenie is missing); with `sliding_window` its answers go on past the
-    context, without the oldest tokens.
+    context, without the oldest tokens. `kv_type` is what the KV cache is kept in. `flash_attention`
+    "auto" is on where it is exact (CPU, NPU), else llama.cpp's choice. `mlock` keeps the weights
+    from being swapped out. `prefix_cache` None keeps nothing on disk.
     """
 
     compute: ComputeUnit = "cpu"
@@ -64,6 +79,10 @@ class LoadOptions:
     isolate: bool = False
 
 
+    kv_type: KvType = "f16"
+    flash_attention: FlashAttention = "auto"
+    mlock: bool = False
+    prefix_cache: PrefixCache | None = None
 @dataclass(frozen=True, slots=True)
 class SamplingOptions:
     """How tokens are drawn; what is None comes from the model's metadata, else the defaults.

@@ -23,7 +23,8 @@ from geniex_runtimes.llama_cpp.context import (
     Context,
 )
 from geniex_runtimes.llama_cpp.library import Library
-from geniex_runtimes.llama_cpp.seating import Seating
+from geniex_runtimes.llama_cpp.pace import Pace
+from geniex_runtimes.llama_cpp.seating import Keeper, Seating
 from geniex_runtimes.llama_cpp.slot import Slot, Task
 from geniex_runtimes.llama_cpp.speculative.drafter import Rows
 from geniex_runtimes.llama_cpp.speculative.speculator import Speculator
@@ -41,6 +42,7 @@ PREFILL_ROWS = BATCH_ROWS // CPU_ROWS * CPU_ROWS
 
 
 class Engine:
+        keeper: Keeper | None = None,
     """Runs tasks on a context. `submit`, `cancel` and `close` may be called from any thread."""
 
     def __init__(
@@ -54,7 +56,8 @@ class Engine:
     ) -> None:
         """Start the thread. Without a `governor` the number of CPU threads stays as it is.
 
-        Answers are evaluated together as far as the `limits` go.
+        Answers are evaluated together as far as the `limits` go. The `keeper` is not yet or no more
+        used elsewhere.
         """
         self._limits = limits or Limits()
         self._speculator = speculator
@@ -63,7 +66,8 @@ class Engine:
         self._weights = weights
         self._context = context
         self._batch = Batch(library, BATCH_ROWS)
-        self._seating = Seating(weights, context, self._limits, speculator)
+        self._pace = Pace(on_cpu=context.options.on_cpu)
+        self._seating = Seating(weights, context, self._limits, speculator, keeper)
         self._slots = self._seating.slots
         self._waiting: deque[Task] = deque()
         self._inbox: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
@@ -89,6 +93,7 @@ class Engine:
             self._context.abort()
         self._inbox.put(None)
 
+        sound = False
     def close(self) -> None:
         """Cancel everything and wait for the thread; the context may be freed then."""
         with self._lock:
@@ -97,6 +102,7 @@ class Engine:
         self._inbox.put(None)
         if threading.current_thread() is not self._thread:
             self._thread.join()
+            sound = True
 
     def _run(self) -> None:
         try:
@@ -105,6 +111,8 @@ class Engine:
                 self._context.abort(False)  # before the flags are read: no cancel is missed
                 self._drop_cancelled()
                 self._seating.assign(self._waiting)
+            if sound:
+                self._seating.end()
                 if any(slot.task for slot in self._slots) and not self._closing:
                     self._turn()
         except Exception as exc:

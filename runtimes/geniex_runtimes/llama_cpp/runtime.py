@@ -34,6 +34,7 @@ from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.engine import Engine
 from geniex_runtimes.llama_cpp.isolated.model import IsolatedModel
+from geniex_runtimes.llama_cpp.keepers import open_keeper
 from geniex_runtimes.llama_cpp.loaded import Loaded
 from geniex_runtimes.llama_cpp.sampling import Sampler, model_defaults, row_of_logits
 from geniex_runtimes.llama_cpp.shelf import SHELF
@@ -193,10 +194,17 @@ class LlamaCppModel(Loaded):
         self._engine = Engine(
             native,
             weights,
+        limits = company.limits(native, self._context, vocab.size, model.header)
+        keeper, failure = open_keeper(native, weights, self._context, model, options)
+        if keeper is not None:
+            self._info = replace(
+                self._info, restored_tokens=len(keeper.tokens), restore_failure=failure
+            )
             self._context,
             governor,
             self._speculation.speculator,
-            company.limits(native, self._context, vocab.size, model.header),
+            limits,
+            keeper,
         )
 
     def _warm_up(self, token: int) -> None:

@@ -1,30 +1,82 @@
 """Who sits where: the slots of a context, what each holds, and which task gets which."""
 
+import logging
 import time
 from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
 
 from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.llama_cpp.company import Limits
 from geniex_runtimes.llama_cpp.context import Context
+from geniex_runtimes.llama_cpp.keeping import Usable
+from geniex_runtimes.llama_cpp.prefix_file import Head
 from geniex_runtimes.llama_cpp.slot import Slot, Task
 from geniex_runtimes.llama_cpp.speculative.speculator import Speculator
 from geniex_runtimes.llama_cpp.weights import Weights
+
+log = logging.getLogger("geniex.llama_cpp.engine")
+
+
+class Keeper(Protocol):
+    """Keeps on disk what slots hold. Belongs to the engine's thread.
+
+    `tokens` are what the first slot holds already.
+    """
+
+    tokens: list[int]
+
+    def timed(self, task: Task) -> None:
+        """A task has ended."""
+        ...
+
+    def find(self, prompt: Sequence[int], held: int, usable: Usable) -> Head | None:
+        """What is better to restore than to go on with `held` tokens of the prompt."""
+        ...
+
+    def restore(self, slot: Slot, head: Head) -> bool:
+        """Fill a slot; where that fails it is empty."""
+        ...
+
+    def give_up(self, slot: Slot, lost: int, *, cuts: bool) -> None:
+        """A slot is to lose its last `lost` tokens; `cuts`: a state can be cut back anywhere."""
+        ...
+
+    def end(self, slots: Sequence[Slot], *, cuts: bool) -> None:
+        """The engine ends; its context is still there."""
+        ...
 
 
 class Seating:
     """The slots of an engine, on whose thread all of this runs."""
 
     def __init__(
-        self, weights: Weights, context: Context, limits: Limits, speculator: Speculator | None
+        self,
+        weights: Weights,
+        context: Context,
+        limits: Limits,
+        speculator: Speculator | None,
+        keeper: Keeper | None = None,
     ) -> None:
+        self._keeper = keeper
         self._weights = weights
         self._context = context
         self._limits = limits
         self._speculator = speculator
         self.slots = [Slot(index) for index in range(context.options.slots)]
+        if keeper is not None and keeper.tokens:
+            self.slots[0].tokens = list(keeper.tokens)
+            self._brought_back(self.slots[0])
+
+    @property
+    def _cuts(self) -> bool:
+        """Whether what is saved of a sequence can be cut back anywhere afterwards."""
+        return self._weights.rolls_back and not self._weights.sliding_window
 
     def free(self, slot: Slot) -> None:
         """The slot's task has ended; what it holds stays for the next one."""
+        if self._keeper is not None and slot.task is not None:
+            self._keeper.timed(slot.task)
         slot.task = None
         slot.used = time.monotonic()
         if self._speculator is not None:
@@ -37,7 +89,7 @@ class Seating:
             if not free:
                 return
             task = waiting.popleft()
-            slot = max(free, key=lambda slot: (slot.worth(task.prompt), -slot.used))
+            slot = self._choose(free, task)
             task.started = time.perf_counter()
             task.cached = self._reuse(slot, task.prompt) if task.reuse_prefix else 0
             if self._speculator is not None:
@@ -49,22 +101,66 @@ class Seating:
             if task.cached == 0:
                 self._context.keep(slot.index, 0)
             slot.tokens = slot.tokens[: task.cached]
+            task.restored, slot.restored = min(slot.restored, task.cached), 0
             slot.task, slot.asked = task, len(task.prompt)
+
+    def _choose(self, free: Sequence[Slot], task: Task) -> Slot:
+        """The slot for a task: what it holds is kept if need be, what is kept brought back."""
+        slot = max(free, key=lambda slot: (slot.worth(task.prompt), -slot.used))
+        if self._keeper is None:
+            return slot
+        held, found = 0, None
+        if task.reuse_prefix:
+            first = self._context.first_position(slot.index)
+            shared, count = slot.shared(task.prompt), len(task.prompt)
+            held = self._usable(len(slot.tokens), shared, first, count)
+            found = self._keeper.find(task.prompt, held, self._usable)
+        if found is not None:
+            slot, held = min(free, key=lambda slot: slot.used), 0
+        self._keeper.give_up(slot, len(slot.tokens) - held, cuts=self._cuts)
+        if found is not None and self._keeper.restore(slot, found):
+            self._brought_back(slot)
+        return slot
+
+    def _brought_back(self, slot: Slot) -> None:
+        """A slot has been filled from a file."""
+        slot.restored = len(slot.tokens)
+        if self._speculator is not None:
+            self._speculator.adopt(slot)
+
+    def end(self) -> None:
+        """The engine ends: keep on disk what is to be kept."""
+        if self._keeper is None:
+            return
+        try:
+            self._keeper.end(self.slots, cuts=self._cuts)
+        except Exception:  # the model is closed all the same
+            log.exception("what was evaluated could not be kept")
 
     def _reuse(self, slot: Slot, prompt: list[int]) -> int:
         """Cut a slot's cells back to what a prompt shares; return how many tokens stay.
 
         At least one token of the prompt is left to evaluate, for its logits.
         """
-        shared = max(0, min(slot.shared(prompt), len(prompt) - self._limits.rest))
+        first = self._context.first_position(slot.index)
+        shared = self._usable(len(slot.tokens), slot.shared(prompt), first, len(prompt))
         if shared == 0 or shared == len(slot.tokens):
+            return shared
+        return shared if self._context.keep(slot.index, shared) else 0
+
+    def _usable(self, held: int, shared: int, first: int, prompt: int) -> int:
+        """How many of `held` tokens can stay for a prompt of `prompt`, of which `shared` are its.
+
+        `first` is the earliest position that still has cells.
+        """
+        shared = max(0, min(shared, prompt - self._limits.rest))
+        if shared == 0 or shared == held:
             return shared
         if not self._weights.rolls_back:
             return 0
         window = self._weights.sliding_window
-        if window and self._context.first_position(slot.index) > max(0, shared - window):
-            return 0  # the cells that the window needs are gone
-        return shared if self._context.keep(slot.index, shared) else 0
+        # the cells that the window needs may be gone
+        return 0 if window and first > max(0, shared - window) else shared
 
     def recover(self) -> None:
         """After a failed or stopped decode: drop the cells of rows that did not count."""

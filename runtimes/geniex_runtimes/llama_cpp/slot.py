@@ -66,6 +66,7 @@ class Task:
     first_token: float = 0.0
     last_token: float = 0.0
     cached: int = 0
+    restored: int = 0
     generated: int = 0
     burst: bytes = b""
 
@@ -120,6 +121,7 @@ class Task:
             decode_time=max(0.0, self.last_token - first),
             prompt_tokens=len(self.prompt),
             cached_tokens=self.cached,
+            restored_tokens=self.restored,
             generated_tokens=self.generated,
             draft_steps=self.tally.steps,
             draft_proposed=self.tally.proposed,
@@ -138,7 +140,7 @@ class Slot:
 
     `asked` is the length of the last prompt, `last` the sampled token that has no cell yet, `draft`
     what is proposed to follow it, `saved` the state before that is verified, where it cannot be cut
-    back afterwards.
+    back afterwards. `restored` is how many came from a file and have had no task yet.
     """
 
     index: int
@@ -146,6 +148,7 @@ class Slot:
     task: Task | None = None
     used: float = 0.0
     asked: int = 0
+    restored: int = 0
     last: int = 0
     draft: list[int] = field(default_factory=list)
     saved: bytes = b""

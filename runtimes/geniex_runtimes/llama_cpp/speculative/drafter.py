@@ -45,6 +45,10 @@ class Drafter(Protocol):
         """
         ...
 
+    def adopt(self, slot: int, tokens: Sequence[int]) -> None:
+        """The target's cells of a slot now hold `tokens`, from a file and not by decodes."""
+        ...
+
     def process(self, rows: Sequence[Rows]) -> None:
         """Follow a decode of the target; called after every one, before its logits are used."""
         ...

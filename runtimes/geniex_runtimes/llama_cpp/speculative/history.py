@@ -115,6 +115,10 @@ class HistoryDrafter(ABC, Generic[_H]):
         self._history(slot).cut(kept)
         return kept
 
+    def adopt(self, slot: int, tokens: Sequence[int]) -> None:
+        """See `Drafter.adopt`; the next ask tells of the tokens."""
+        self._history(slot).cut(0)
+
     def process(self, rows: Sequence[Rows]) -> None:
         """See `Drafter.process`."""
         for some in rows:

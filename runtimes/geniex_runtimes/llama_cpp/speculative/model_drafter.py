@@ -158,6 +158,18 @@ class ModelDrafter:
             track.held = kept
         return kept
 
+    def adopt(self, slot: int, tokens: Sequence[int]) -> None:
+        """Begin anew: heads with cells of their own see what follows, other drafts all of it."""
+        track = self._tracks[slot]
+        if self._mode != "shared":
+            self._context.keep(slot, 0)
+        track.restart(len(tokens) if self._mode == "shared" else 0)
+        track.pending[:] = 0
+        if self._mode == "simple":
+            track.add(0, tokens)
+        # the states of these tokens, which heads of their own are fed with, are in no file
+        track.missed = self._mode in ("own", "chained")
+
     def process(self, rows: Sequence[Rows]) -> None:
         """Remember the target's states of the rows that it has just evaluated."""
         if self._paused:

@@ -24,6 +24,11 @@ class DrafterSequence:
                 return kept
             kept = may  # the others go back as far as the one that can keep least
 
+    def adopt(self, slot: int, tokens: Sequence[int]) -> None:
+        """See `Drafter.adopt`."""
+        for drafter in self._drafters:
+            drafter.adopt(slot, tokens)
+
     def process(self, rows: Sequence[Rows]) -> None:
         """See `Drafter.process`."""
         for drafter in self._drafters:

@@ -57,6 +57,10 @@ class Speculator:
             self._resume()
         return self._drafter.begin(slot.index, kept)
 
+    def adopt(self, slot: Slot) -> None:
+        """A slot without a task has been filled from a file."""
+        self._drafter.adopt(slot.index, slot.tokens)
+
     def propose(self, slots: Sequence[Slot], length: int) -> None:
         """Set the drafts of slots that are answering, in a context of `length` tokens per slot."""
         if self._quiet:

@@ -20,6 +20,9 @@ class Scripted:
         self.calls.append(("begin", slot, kept))
         return min(kept, self._keeps)
 
+    def adopt(self, slot: int, tokens: Sequence[int]) -> None:
+        self.calls.append(("adopt", slot, *tokens))
+
     def process(self, rows: Sequence[Rows]) -> None:
         self.calls.append(("process", *(some.slot for some in rows)))
 

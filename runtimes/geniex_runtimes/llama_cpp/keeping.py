@@ -1,0 +1,132 @@
+"""Which prefixes are kept on disk, and when one is brought back. Runs on the engine's thread."""
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from geniex_runtimes.llama_cpp import sequence_state
+from geniex_runtimes.llama_cpp.context import Context
+from geniex_runtimes.llama_cpp.kept_prefixes import KeptPrefixes
+from geniex_runtimes.llama_cpp.library import Library
+from geniex_runtimes.llama_cpp.prefix_file import Head, Snapshot, tokens_of
+from geniex_runtimes.llama_cpp.slot import Slot, Task
+
+log = logging.getLogger("geniex.llama_cpp.kept")
+
+# tokens: what is shorter is evaluated in no time, and not worth a file
+LEAST = 256
+_LEAST_TIMED = 32  # tokens: a shorter prompt tells little of how fast they are
+# bytes per second, until one has been read: a SATA disk's
+_READING = 300e6
+# of the memory that is free, the most that a copy of a state may take for a moment
+_SHARE = 0.5
+
+
+class Usable(Protocol):
+    """How much of a prompt of `prompt` tokens need not be evaluated; see Seating."""
+
+    def __call__(self, held: int, shared: int, first: int, prompt: int) -> int:
+        """The tokens that can stay of `held`, of which `shared` are the prompt's."""
+        ...
+
+
+class Keeping:
+    """Takes what slots give up to a folder, and fetches it."""
+
+    def __init__(
+        self, library: Library, context: Context, folder: KeptPrefixes, window: int
+    ) -> None:
+        """`window` is the model's sliding window in tokens, 0 for none."""
+        self.tokens: list[int] = []
+        self._window = window
+        self._library = library
+        self._context = context
+        self._folder = folder
+        self._reading = _READING
+        self._pace = 0.0  # seconds that a token of a prompt took lately
+
+    def timed(self, task: Task) -> None:
+        """A task has ended: note how fast its prompt was."""
+        count = len(task.prompt) - task.cached
+        if task.first_token and count >= _LEAST_TIMED:
+            self._pace = (task.first_token - task.started) / count
+
+    def find(self, prompt: Sequence[int], held: int, usable: Usable) -> Head | None:
+        """A file that saves more time than reading it takes, where a slot holds `held` tokens."""
+        if len(prompt) < LEAST:
+            return None
+
+        def worth(head: Head, shared: int) -> float:
+            """Seconds that are saved."""
+            gain = usable(len(head.tokens), shared, head.first, len(prompt)) - held
+            return gain * (self._pace or head.pace) - head.size / self._reading
+
+        return self._folder.find(tokens_of(prompt), worth)
+
+    def restore(self, slot: Slot, head: Head) -> bool:
+        """Fill a slot from a file; where that fails it is empty."""
+        began = time.perf_counter()
+        slot.tokens = []
+        state = self._folder.read(head)
+        if state is None:
+            self._context.keep(slot.index, 0)
+            return False
+        if not sequence_state.restore(self._library, self._context, slot.index, state):
+            self._folder.refuse(head, f"llama.cpp does not take it: {self._library.complaints()}")
+            return False
+        took = time.perf_counter() - began
+        self._reading = head.size / max(took, 1e-6)
+        slot.tokens = [int(token) for token in head.tokens]
+        log.debug("%d tokens were read in %.3f s", len(slot.tokens), took)
+        return True
+
+    def give_up(self, slot: Slot, lost: int, *, cuts: bool) -> None:
+        """A slot is to lose `lost` tokens: keep what it holds where they are many.
+
+        Where it `cuts`, a file serves all prompts that share its beginning, and shorter ones go.
+        """
+        if lost >= LEAST and (kept := self._snapshot(slot, cuts)) is not None:
+            self._folder.keep(kept, self._folder.within(kept.tokens) if cuts else ())
+
+    def end(self, slots: Sequence[Slot], *, cuts: bool) -> None:
+        """The engine ends: keep what the slots hold, the longest first."""
+        self._folder.close()
+        for slot in sorted(slots, key=lambda slot: -len(slot.tokens)):
+            if len(slot.tokens) < LEAST:
+                return
+            if (kept := self._snapshot(slot, cuts)) is not None:
+                self._folder.write(kept, self._folder.within(kept.tokens) if cuts else ())
+
+    def _snapshot(self, slot: Slot, cuts: bool) -> Snapshot | None:
+        """What a slot holds; None where that is kept already, or cannot be."""
+        tokens = tokens_of(slot.tokens)
+        if self._folder.has(tokens, cuts=cuts):
+            return None
+        return snapshot(self._library, self._context, slot, window=self._window, pace=self._pace)
+
+
+def snapshot(
+    library: Library, context: Context, slot: Slot, *, window: int = 0, pace: float = 0.0
+) -> Snapshot | None:
+    """A copy of what a slot holds; None, with a line in the log, where there can be none.
+
+    `window` is the model's sliding window in tokens, `pace` the seconds a token of a prompt takes.
+    """
+    size = sequence_state.size(library, context, slot.index)
+    if size > _free_memory() * _SHARE:
+        log.warning("%d tokens are not kept: there is no memory for a copy", len(slot.tokens))
+        return None
+    state = sequence_state.save(library, context, slot.index) if size else None
+    if state is None:
+        log.warning("the state of this model cannot be saved: %s", library.complaints())
+        return None
+    # llama.cpp saves no cells that lie before a sliding window
+    first = max(context.first_position(slot.index), len(slot.tokens) - window if window else 0)
+    return Snapshot(tokens_of(slot.tokens), state, first, pace)
+
+
+def _free_memory() -> int:
+    import psutil
+
+    return int(psutil.virtual_memory().available)
