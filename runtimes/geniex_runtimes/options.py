@@ -57,9 +57,7 @@ class PrefixCache:
     `keep_heads` loads next-token heads even where nothing speculates yet, so that a later load of
     the same files that does can share the weights. `qairt_engine` is what runs a bundle (None:
     genie, else ort where libGenie is missing); with `sliding_window` its answers go on past the
-    context, without the oldest tokens. `kv_type` is what the KV cache is kept in. `flash_attention`
-    "auto" is on where it is exact (CPU, NPU), else llama.cpp's choice. `mlock` keeps the weights
-    from being swapped out. `prefix_cache` None keeps nothing on disk.
+    context, without the oldest tokens. `prefix_cache` None keeps nothing on disk.
     """
 
     compute: ComputeUnit = "cpu"
@@ -79,9 +77,6 @@ class PrefixCache:
     isolate: bool = False
 
 
-    kv_type: KvType = "f16"
-    flash_attention: FlashAttention = "auto"
-    mlock: bool = False
     prefix_cache: PrefixCache | None = None
 @dataclass(frozen=True, slots=True)
 class SamplingOptions:

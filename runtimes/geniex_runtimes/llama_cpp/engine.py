@@ -23,7 +23,6 @@ from geniex_runtimes.llama_cpp.context import (
     Context,
 )
 from geniex_runtimes.llama_cpp.library import Library
-from geniex_runtimes.llama_cpp.pace import Pace
 from geniex_runtimes.llama_cpp.seating import Keeper, Seating
 from geniex_runtimes.llama_cpp.slot import Slot, Task
 from geniex_runtimes.llama_cpp.speculative.drafter import Rows
@@ -66,7 +65,6 @@ class Engine:
         self._weights = weights
         self._context = context
         self._batch = Batch(library, BATCH_ROWS)
-        self._pace = Pace(on_cpu=context.options.on_cpu)
         self._seating = Seating(weights, context, self._limits, speculator, keeper)
         self._slots = self._seating.slots
         self._waiting: deque[Task] = deque()
