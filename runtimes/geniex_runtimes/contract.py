@@ -159,13 +159,13 @@ class ModelInfo:
     vocab_size: int = 0
     training_context: int | None = None
     embedding: bool = False
+    restored_tokens: int = 0
+    restore_failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
     """A vector of length 1 for each text, in order; `tokens` is how many were evaluated in all."""
-    restored_tokens: int = 0
-    restore_failure: str = ""
 
     vectors: tuple[tuple[float, ...], ...]
     tokens: int

@@ -32,8 +32,6 @@ class SpeculativeOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadOptions:
-@dataclass(frozen=True, slots=True)
 class PrefixCache:
     """Where to keep evaluated prompts on disk: private text, readable for their owner alone.
 
@@ -46,6 +44,8 @@ class PrefixCache:
     file: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
     """How to load a model; what is None is chosen by the runtime from model and hardware.
 
     `context_length` is tokens per slot; `gpu_layers` is -1 for all; `devices` are the runtime's
@@ -75,9 +75,9 @@ class PrefixCache:
     qairt_engine: QairtEngine | None = None
     sliding_window: bool = False
     isolate: bool = False
-
-
     prefix_cache: PrefixCache | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class SamplingOptions:
     """How tokens are drawn; what is None comes from the model's metadata, else the defaults.

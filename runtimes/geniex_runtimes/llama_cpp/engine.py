@@ -41,7 +41,6 @@ PREFILL_ROWS = BATCH_ROWS // CPU_ROWS * CPU_ROWS
 
 
 class Engine:
-        keeper: Keeper | None = None,
     """Runs tasks on a context. `submit`, `cancel` and `close` may be called from any thread."""
 
     def __init__(
@@ -52,6 +51,7 @@ class Engine:
         governor: Governor | None,
         speculator: Speculator | None = None,
         limits: Limits | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         """Start the thread. Without a `governor` the number of CPU threads stays as it is.
 
@@ -91,7 +91,6 @@ class Engine:
             self._context.abort()
         self._inbox.put(None)
 
-        sound = False
     def close(self) -> None:
         """Cancel everything and wait for the thread; the context may be freed then."""
         with self._lock:
@@ -100,19 +99,18 @@ class Engine:
         self._inbox.put(None)
         if threading.current_thread() is not self._thread:
             self._thread.join()
-            sound = True
 
     def _run(self) -> None:
+        sound = False
         try:
             while not self._closing:
                 self._receive()
                 self._context.abort(False)  # before the flags are read: no cancel is missed
                 self._drop_cancelled()
                 self._seating.assign(self._waiting)
-            if sound:
-                self._seating.end()
                 if any(slot.task for slot in self._slots) and not self._closing:
                     self._turn()
+            sound = True
         except Exception as exc:
             log.exception("the engine stopped")
             self._end_all(GenerationError(f"the engine stopped: {exc}"))
@@ -121,6 +119,8 @@ class Engine:
                 self._closing = True
             self._receive(wait=False)
             self._end_all(None)
+            if sound:
+                self._seating.end()
 
     def _receive(self, *, wait: bool = True) -> None:
         """Take what has arrived; sleep when there is nothing to do."""

@@ -191,15 +191,15 @@ class LlamaCppModel(Loaded):
             raise LoadError(
                 f"`{name}` loads but cannot be evaluated: {exc.message}", hint=exc.hint
             ) from exc
-        self._engine = Engine(
-            native,
-            weights,
         limits = company.limits(native, self._context, vocab.size, model.header)
         keeper, failure = open_keeper(native, weights, self._context, model, options)
         if keeper is not None:
             self._info = replace(
                 self._info, restored_tokens=len(keeper.tokens), restore_failure=failure
             )
+        self._engine = Engine(
+            native,
+            weights,
             self._context,
             governor,
             self._speculation.speculator,
