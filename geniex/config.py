@@ -24,9 +24,9 @@ A flag wins over a variable, a variable over the file, the file over the default
 
 Best settings of a model win over other keys of the file, not over flags and variables.
 
-Only flags and variables: `--data-dir` / GENIEX_DATADIR, `--log` / GENIEX_LOG, `--offline` /
-GENIEX_OFFLINE, and the server's `--api-key` / GENIEX_APIKEY. The hubs have variables of their own:
-docs/hubs.md.
+Only flags and variables: `--data-dir` / GENIEX_DATADIR, `--log` / GENIEX_LOG, `--log-format` /
+GENIEX_LOG_FORMAT, `--offline` / GENIEX_OFFLINE, and the server's `--api-key` / GENIEX_APIKEY. The
+hubs have variables of their own: docs/hubs.md.
 """
 
 from collections.abc import Mapping
@@ -37,6 +37,7 @@ from typing import Any
 from geniex.best import PREFIX, Best, parse_best
 from geniex.config_file import ConfigFile, find_data_dir
 from geniex.keys import KEYS, parsed
+from geniex.log_lines import LOG_FORMATS, LogFormat
 from geniex_catalogue.errors import UsageError
 from geniex_catalogue.offline import is_yes
 from geniex_runtimes.options import QairtEngine
@@ -57,6 +58,7 @@ class Settings:
 
     data_dir: Path
     log: str = "none"
+    log_format: LogFormat = "text"
     verbose: bool = False
     offline: bool = False
     model: str = DEFAULT_MODEL
@@ -108,12 +110,22 @@ def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setti
     return Settings(
         data_dir=data_dir,
         log=log.lower(),
+        log_format=_log_format(flags.get("log_format") or environ.get("GENIEX_LOG_FORMAT")),
         verbose=bool(flags.get("verbose")),
         sliding_window=bool(flags.get("sliding_window")),
         offline=bool(flags.get("offline")) or is_yes(environ.get("GENIEX_OFFLINE", "")),
         best=_best(entries),
         said=frozenset(said),
         **values,
+    )
+
+
+def _log_format(text: str | None) -> LogFormat:
+    for known in LOG_FORMATS:
+        if (text or "text").lower() == known:
+            return known
+    raise UsageError(
+        f"`{text}` is no log format", hint=f"use `--log-format` with {' or '.join(LOG_FORMATS)}"
     )
 
 

@@ -17,6 +17,7 @@ from geniex.cli import (
     hub,
     infer,
     info,
+    json_stderr,
     ps,
     pull,
     remove,
@@ -92,7 +93,7 @@ def run(args: Sequence[str]) -> int:
     """Run one command line; the answer is the exit code. What is raised is told and ends here."""
     prepare_streams()
     completion.prepare()
-    with terminal.guarded():
+    with json_stderr.where_wished(os.environ), terminal.guarded():
         try:
             # a list of its own, so that Windows does not expand `*` in prompts
             code = typer.main.get_command(app).main(list(args), "geniex", standalone_mode=False)

@@ -41,7 +41,7 @@ def settings_of(ctx: typer.Context, *, default_log: str = "none", **flags: Any) 
     settings = read_settings(given if chosen else {**given, "log": default_log}, os.environ)
     from geniex.cli import log
 
-    log.set_up(settings.log, native=chosen)
+    log.set_up(settings.log, native=chosen, kind=settings.log_format)
     return settings
 
 
@@ -144,6 +144,13 @@ def _global_flags() -> list[TyperOption]:
             param_decls=["--log"],
             metavar="LEVEL",
             help="none, error, warn, info, debug or trace, to stderr [default: none]",
+            expose_value=False,
+            callback=_remember,
+        ),
+        TyperOption(
+            param_decls=["--log-format"],
+            metavar="FORMAT",
+            help="text, or json: an object a line for all that goes to stderr [default: text]",
             expose_value=False,
             callback=_remember,
         ),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
+from geniex.cli import json_stderr
 from geniex_catalogue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def discard(stream: TextIO | None) -> None:
 
 def say(text: str) -> None:
     """Write to stderr. What cannot be told (it is closed, its disk is full) stops nothing."""
+    json_stderr.keep_on()
     if sys.stderr is None:
         return
     try:

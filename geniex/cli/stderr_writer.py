@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -61,6 +61,8 @@ class StderrWriter(io.TextIOBase):
         self._stream = stream
         self._descriptor = descriptor
         self._most = most_waiting
+        # what is written once lines were lost, where lines have another form
+        self.lost_line: Callable[[int], str] = "({} lines were lost: nobody took them)\n".format
         self._changed = threading.Condition()
         self._waiting: deque[bytes] = deque()
         self._size = 0
@@ -114,7 +116,7 @@ class StderrWriter(io.TextIOBase):
                 self._changed.wait()
             data = b"".join(self._waiting)
             if self._lost:
-                data += f"({self._lost} lines were lost: nobody took them)\n".encode()
+                data += self.lost_line(self._lost).encode()
             self._waiting.clear()
             self._size = self._lost = 0
             return data

@@ -17,6 +17,7 @@ from geniex import __version__
 from geniex.answering import Answer, AnswerPart
 from geniex.server.blame import blaming
 from geniex.server.fields import RequestFields
+from geniex.server.observed import observed
 from geniex.server.pump import Closes, Job, Work, leased
 from geniex.server.state import ServerState
 from geniex.server.usage import Usage, geniex_of, usage_of
@@ -72,6 +73,7 @@ def answers(
     def work(job: Job) -> Generator[Item, None, None]:
         asks = prepare()
         wish = fields.wish(state)
+        observed().asked = wish.name
 
         def use(job: Job, model: OpenModel) -> Iterator[Item]:
             fields.check_model(model.loaded.info)
@@ -102,6 +104,7 @@ def _run(
                 for event in events:
                     if isinstance(event, Answer):
                         state.metrics.answered(name, event.profile)
+                        observed().answered(event.profile, event.finish_reason)
                         _check_whole(event)
                         group.append(event)
                     yield prompt * choices + choice, event

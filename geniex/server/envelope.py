@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -18,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from geniex.server import request_id
 from geniex.server.handlers import answer
+from geniex.server.observed import UNKNOWN, Observed, observe
 from geniex_catalogue.errors import ServerBusyError
 
 if TYPE_CHECKING:
@@ -40,29 +40,47 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         name = request_id.begin(Headers(scope=scope).get(request_id.HEADER))
+        request = Observed(name, _known(scope["method"]), scope["path"])
+        observe(request)
+        if self._state.tracing is not None:
+            self._state.tracing.begin(request, scope)
         # a copy: the HTTP server looks at the method of its own to send no body for HEAD
         inner = {**scope, "path": _path(scope["path"])}
         if scope["method"] == "HEAD":
             inner["method"] = "GET"
-        status = _CLIENT_GONE
+        request.status = _CLIENT_GONE
+        whole = False
         started = time.monotonic()
 
         async def named(message: Message) -> None:
-            nonlocal status
+            nonlocal whole
             if message["type"] == "http.response.start":
-                status = message["status"]
+                request.status = message["status"]
                 MutableHeaders(scope=message)[request_id.HEADER] = name
+            elif not message.get("more_body", False):
+                whole = True
             await send(message)
 
+        async def listened() -> Message:
+            message = await receive()
+            if message["type"] == "http.disconnect" and not whole:
+                request.cancelled = True
+            return message
+
         try:
-            await self._app(inner, receive, named)
+            await self._app(inner, listened, named)
         finally:
-            seconds = time.monotonic() - started
-            # quoted, as it came: a path may hold line breaks
-            path = quote(scope["path"], safe="/:")
-            _log.info("%s %s %s %s in %.3f s", name, scope["method"], path, status, seconds)
-            route = getattr(inner.get("route"), "path", "unknown")
-            self._state.metrics.requested(route, _known(scope["method"]), status, seconds)
+            request.seconds = time.monotonic() - started
+            request.route = getattr(inner.get("route"), "path", UNKNOWN)
+            self._ended(request)
+
+    def _ended(self, request: Observed) -> None:
+        """Log, count and trace a request."""
+        said = f"{request.method} {request.where} {request.status}"
+        _log.info("%s", said, extra={"fields": request.fields()})
+        self._state.metrics.requested(request)
+        if self._state.tracing is not None:
+            self._state.tracing.end(request)
 
 
 class Guard:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from geniex.server.observed import observed
 from geniex.server.request_id import current_request_id
 from geniex_catalogue import errors as e
 
@@ -179,6 +180,7 @@ def describe(error: BaseException) -> tuple[int, ErrorBody, dict[str, str]]:
 
 def note(error: BaseException, status: int) -> None:
     """Write an error that is our fault to the log, with the request that met it."""
+    observed().error = type(error).__name__
     if status >= 500 and not isinstance(error, e.ServerBusyError):
         where = None if isinstance(error, e.GenieXError) else error
         _log.error("request %s failed: %s", current_request_id(), error, exc_info=where)

@@ -32,7 +32,7 @@ class About(BaseModel):
 def router(state: ServerState) -> APIRouter:
     """The routes for who watches the server."""
     routes = APIRouter(tags=["server"])
-    state.metrics.watch(state.pool.residents)
+    state.metrics.watch(state)
 
     @routes.get("/v1", operation_id="about")
     async def about() -> About:

@@ -25,6 +25,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp
 
+from geniex import __version__
 from geniex.server.models.listing import purpose_of
 from geniex.server.residents import ModelWish
 from geniex_catalogue.errors import GenieXError, LoadCancelledError, UsageError
@@ -45,6 +46,7 @@ def lifespan(state: ServerState) -> Callable[[FastAPI], AbstractAsyncContextMana
     @asynccontextmanager
     async def live(app: FastAPI) -> AsyncIterator[None]:
         gone = threading.Event()
+        _log.info("the server begins: geniex %s, process %d", __version__, os.getpid())
         if state.options.preload:
             state.not_ready = "the first model is being loaded"
             threading.Thread(
@@ -56,6 +58,7 @@ def lifespan(state: ServerState) -> Callable[[FastAPI], AbstractAsyncContextMana
             state.draining = True
             gone.set()
             await run_in_threadpool(state.pool.close)
+            _log.info("the server has ended")
 
     return live
 

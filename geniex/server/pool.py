@@ -5,6 +5,7 @@ contexts of their own beside it, on the same weights. Each load has its own thre
 else waits for it; one lock guards the books and is never held while a model loads or closes.
 """
 
+import contextvars
 import logging
 import math
 import threading
@@ -20,6 +21,7 @@ from geniex.server.footprint import Budget
 from geniex.server.lease import UNSET, KeepAlive, Lease, Unset, named_as, told_as
 from geniex.server.opening import Opener, open_case
 from geniex.server.planning import Case, settle
+from geniex.server.pool_events import NoEvents, PoolEvents, Reason, result_of
 from geniex.server.reading import Asked, Reading, read
 from geniex.server.residents import ModelWish, PoolOptions, Purpose, Resident
 from geniex.server.room import Room
@@ -50,6 +52,7 @@ class Pool:
         self._settings = settings
         self._options = options
         self._open = opener
+        self.events: PoolEvents = NoEvents()
         self._finder = Finder(settings, options.paths)
         self._budget = Budget(options.memory_budget)
         self._changed = threading.Condition()
@@ -120,7 +123,7 @@ class Pool:
                 one.state = "closing"
             loaders = list(self._loaders)
             self._changed.notify_all()
-        self._free(mine)
+        self._free(mine, "end")
         self._sweeper.join()
         for thread in loaders:
             thread.join(_FAREWELL)
@@ -173,8 +176,10 @@ class Pool:
                 asked={reading.asked: case.told},
                 leases=1,
             )
+            # with the context of the request that asked for it: its log lines are known by it
+            run = contextvars.copy_context().run
             thread = threading.Thread(
-                target=self._load, args=(new, case, victims), name="geniex-load", daemon=True
+                target=run, args=(self._load, new, case, victims), name="geniex-load", daemon=True
             )
             thread.start()
             self._sets.append(new)
@@ -271,9 +276,10 @@ class Pool:
 
     def _load(self, new: ContextSet, case: Case, victims: Sequence[ContextSet]) -> None:
         """A load's thread: make room, load, tell who waits."""
+        started = time.monotonic()
         sharing = [one for one in victims if one.footprint.weights.keys() & new.footprint.weights]
         try:
-            self._free([one for one in victims if one not in sharing])
+            self._free([one for one in victims if one not in sharing], "memory")
             # the weights stay for the new contexts; the old contexts go first
             for one in sharing:
                 if one.model is not None:
@@ -286,7 +292,8 @@ class Pool:
             log.exception("loading `%s` failed unexpectedly", new.name)
             self._failed(new, LoadError(f"`{new.name}` could not be loaded: {type(exc).__name__}"))
         finally:
-            self._free(sharing)
+            self._free(sharing, "memory")
+            self.events.loaded(new.name, time.monotonic() - started, result_of(new))
             with self._changed:
                 self._loaders.discard(threading.current_thread())
 
@@ -316,7 +323,7 @@ class Pool:
                 new.state = "closing"
             self._changed.notify_all()
         if new.state == "closing":
-            self._free([new])
+            self._free([new], "end")
 
     def _failed(self, new: ContextSet, error: GenieXError) -> None:
         with self._changed:
@@ -330,8 +337,8 @@ class Pool:
             freeing = list(self._freeing)
             self._changed.wait_for(lambda: not any(one in self._freeing for one in freeing))
 
-    def _free(self, sets: Sequence[ContextSet]) -> None:
-        """Close sets that are marked as closing, and forget them."""
+    def _free(self, sets: Sequence[ContextSet], reason: Reason | None = None) -> None:
+        """Close sets that are marked as closing, and forget them; without a reason, idle ones."""
         with self._changed:
             self._freeing += sets
         for one in sets:
@@ -340,6 +347,9 @@ class Pool:
                     one.model.close()
             except Exception:
                 log.exception("`%s` did not close well", one.name)
+            why = reason or ("unload" if one.retiring else "idle")
+            log.info("`%s` was given up: %s", one.name, why)
+            self.events.freed(one.name, why)
             with self._changed:
                 self._freeing.remove(one)
                 self._sets.remove(one)

@@ -6,13 +6,16 @@ is ready in one hop, as a list.
 """
 
 import asyncio
+import contextvars
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from contextlib import closing
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
+from geniex.server.observed import observed
 from geniex.server.pool import ModelWish, Pool, Unset
 from geniex.session import OpenModel
 
@@ -68,7 +71,9 @@ def leased(
     """
 
     def work(job: Job) -> Generator[T, None, None]:
+        since = time.time_ns()
         lease = pool.acquire(wish, job.gone)
+        observed().got_model(lease.name, since)
         try:
             yield from use(job, lease.model)
         finally:
@@ -132,8 +137,10 @@ async def pump(work: Work[T]) -> AsyncGenerator[list[T], None]:
     """
     channel: _Channel[T] = _Channel()
     job = Job()
+    # with the request's context: its log lines are known by it
+    run = contextvars.copy_context().run
     thread = threading.Thread(
-        target=_run, args=(work, job, channel), name="geniex-answer", daemon=True
+        target=run, args=(_run, work, job, channel), name="geniex-answer", daemon=True
     )
     thread.start()
     try:

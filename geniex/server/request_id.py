@@ -2,21 +2,21 @@
 
 import re
 import uuid
-from contextvars import ContextVar
+
+from geniex.log_lines import request_id
 
 HEADER = "x-request-id"
 
 _GIVEN = re.compile(r"[\w.:-]{1,128}", re.ASCII)
-_current: ContextVar[str] = ContextVar("geniex_request_id", default="-")
 
 
 def current_request_id() -> str:
     """The id of the request of this task; `-` outside of one."""
-    return _current.get()
+    return request_id.get() or "-"
 
 
 def begin(given: str | None) -> str:
     """Name the request of this task: as the client does, where that is harmless to log."""
     name = given if given and _GIVEN.fullmatch(given) else f"req_{uuid.uuid4().hex}"
-    _current.set(name)
+    request_id.set(name)
     return name

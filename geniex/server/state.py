@@ -12,6 +12,7 @@ from geniex.server.options import ServerOptions
 
 if TYPE_CHECKING:
     from geniex.server.pool import Pool
+    from geniex.server.tracing import Tracing
 
 
 @dataclass
@@ -27,6 +28,7 @@ class ServerState:
     options: ServerOptions
     pool: Pool
     metrics: Metrics = field(default_factory=Metrics)
+    tracing: Tracing | None = None
     started: float = field(default_factory=time.time)
     draining: bool = False
     active: int = 0

@@ -101,6 +101,11 @@ class Profile:
         return self.prompt_tokens - self.cached_tokens
 
     @property
+    def queue_time(self) -> float:
+        """Seconds that it waited for a slot: the part of `ttft` before its prompt was begun."""
+        return max(0.0, self.ttft - self.prompt_time)
+
+    @property
     def total_time(self) -> float:
         """Seconds of prefill and decode."""
         return self.prompt_time + self.decode_time

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 
 from geniex.server.blame import blaming
 from geniex.server.embeddings.protocol import EmbeddingsRequest
+from geniex.server.observed import observed
 from geniex.server.pump import Job, collect, leased
 from geniex.server.state import ServerState
 from geniex.session import OpenModel
@@ -20,6 +21,8 @@ _AT_ONCE = 16  # texts between two looks whether the client is still there
 async def embed(state: ServerState, body: EmbeddingsRequest, request: Request) -> Response:
     """The vectors. Raises what loading and evaluating raise, RequestError for `dimensions`."""
     wish = body.wish(state, "embedding")
+
+    observed().asked = wish.name
 
     def use(job: Job, model: OpenModel) -> Iterator[dict[str, Any]]:
         vectors: list[tuple[float, ...]] = []
@@ -32,6 +35,8 @@ async def embed(state: ServerState, body: EmbeddingsRequest, request: Request) -
             body.check_dimensions(len(made.vectors[0]))
             vectors += made.vectors
             tokens += made.tokens
+        state.metrics.embedded(model.resolved.name, tokens)
+        observed().embedded_tokens += tokens
         yield {
             "object": "list",
             "data": [

@@ -1,5 +1,6 @@
 """A real `geniex serve` in a process of its own."""
 
+import json
 import os
 import signal
 import subprocess
@@ -35,8 +36,9 @@ class LiveServer:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.log.append(line.rstrip("\n"))
-            if line.startswith("Listening on "):
-                self.url = line.split()[2]
+            said = json.loads(line)["message"] if line.startswith("{") else line
+            if said.startswith("Listening on "):
+                self.url = said.split()[2]
                 self._told.set()
         self._told.set()
 

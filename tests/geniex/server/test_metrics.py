@@ -2,12 +2,18 @@
 
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from geniex.server.metrics import Metrics
+from geniex import __version__
+from geniex.server import metrics as metrics_module
+from geniex.server.metrics import OTHERS, Metrics
+from geniex.session import OpenModel
+from geniex_catalogue.errors import LoadError
 from geniex_runtimes.contract import Profile
 from tests.geniex.server.conftest import MODEL, Serve
+from tests.geniex.server.door import wait_for
 
 
 def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -50,7 +56,7 @@ def test_what_generations_took() -> None:
     metrics = Metrics()
     profile = Profile(
         ttft=0.2,
-        prompt_time=0.2,
+        prompt_time=0.15,
         decode_time=2.0,
         prompt_tokens=30,
         cached_tokens=20,
@@ -71,6 +77,73 @@ def test_what_generations_took() -> None:
     # what generated nothing has no first token, and no speed
     assert found["geniex_ttft_seconds_count", label] == 2
     assert found["geniex_decode_tokens_per_second_sum", label] == 40
+    # of its ttft, 0.05 s were no prefill
+    assert found["geniex_queue_seconds_sum", label] == pytest.approx(0.1)
+    assert found["geniex_queue_seconds_bucket", (("le", "0.1"), *label)] == 2
+
+
+def test_very_many_models_share_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_module, "_MOST_MODELS", 2)
+    metrics = Metrics()
+    for name in ("a/a", "b/b", "c/c", "d/d", "a/a"):
+        metrics.answered(name, Profile(prompt_tokens=1))
+    found = samples(metrics.text().decode())
+    counted = {
+        labels[0][1]: value
+        for (name, labels), value in found.items()
+        if name == "geniex_prompt_tokens_total"
+    }
+    assert counted == {"a/a": 2, "b/b": 1, OTHERS: 2}
+
+
+def test_names_that_requests_make_up_are_no_labels(client: TestClient) -> None:
+    for index in range(3):
+        body = {"model": f"made/up-{index}", "messages": [{"role": "user", "content": "hi"}]}
+        assert client.post("/v1/chat/completions", json=body).status_code == 404
+        assert client.post(f"/v1/models/made/up-{index}/load").status_code == 404
+    assert "made" not in client.get("/metrics").text
+
+
+def test_loads_and_evictions(serve: Serve) -> None:
+    client = serve().client
+    client.post(f"/v1/models/{MODEL}/load")
+    assert value(client, "geniex_model_loads_total", model=MODEL, result="loaded") == 1
+    assert value(client, "geniex_load_seconds_count", model=MODEL) == 1
+    assert value(client, "geniex_model_evictions_total", model=MODEL, reason="unload") is None
+    client.post(f"/v1/models/{MODEL}/unload")
+    wait_for(
+        lambda: value(client, "geniex_model_evictions_total", model=MODEL, reason="unload") == 1
+    )
+
+
+def test_a_load_that_fails(serve: Serve) -> None:
+    def broken(*_: object, **__: object) -> OpenModel:
+        raise LoadError("no")
+
+    client = serve(opener=broken).client
+    assert client.post(f"/v1/models/{MODEL}/load").status_code == 500
+    assert value(client, "geniex_model_loads_total", model=MODEL, result="failed") == 1
+    assert value(client, "geniex_load_seconds_count", model=MODEL) is None
+
+
+def test_the_process_and_what_runs(serve: Serve) -> None:
+    client = serve().client
+    assert (value(client, "geniex_resident_bytes") or 0) > 1 << 20
+    assert (value(client, "geniex_workers") or 0) >= 0
+    assert value(client, "geniex_draining") == 0
+    # the scrape itself is not counted: who only watches is let in to the end
+    assert value(client, "geniex_requests_active") == 0
+    families = text_string_to_metric_families(client.get("/metrics").text)
+    (info,) = next(one for one in families if one.name == "geniex_build_info").samples
+    assert info.value == 1 and info.labels["version"] == __version__
+    assert info.labels["llama_cpp_python"]
+
+
+def test_every_family_is_said_once_and_has_a_help(client: TestClient) -> None:
+    families = list(text_string_to_metric_families(client.get("/metrics").text))
+    names = [one.name for one in families]
+    assert len(names) == len(set(names))
+    assert all(one.documentation for one in families)
 
 
 def test_slots_and_queues(serve: Serve) -> None:
@@ -88,6 +161,15 @@ def test_contexts_of_one_model_are_one_series(serve: Serve) -> None:
     for length in (512, 1024):
         client.post(f"/v1/models/{MODEL}/load", json={"nctx": length})
     assert value(client, "geniex_slots", model=MODEL) == 4
+
+
+def test_weights_that_contexts_share_count_once(serve: Serve) -> None:
+    served = serve(pool={"slots": 1})
+    for length in (512, 1024):
+        served.client.post(f"/v1/models/{MODEL}/load", json={"nctx": length})
+    first, second = served.state.pool.residents()
+    whole = first.bytes + second.bytes - first.shared_bytes
+    assert value(served.client, "geniex_model_bytes", model=MODEL) == whole
 
 
 def test_an_answer_is_counted(client: TestClient) -> None:

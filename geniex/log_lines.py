@@ -1,0 +1,40 @@
+"""One log line as text, and the request that it belongs to."""
+
+import logging
+from contextvars import ContextVar
+from typing import Literal, TypeAlias
+
+LogFormat: TypeAlias = Literal["text", "json"]
+LOG_FORMATS: tuple[LogFormat, ...] = ("text", "json")
+
+# the request that is being answered; threads that work for one have a copy of its context
+request_id: ContextVar[str | None] = ContextVar("geniex_request_id", default=None)
+
+
+class TextLines(logging.Formatter):
+    """`time LEVEL logger [request]: message (field value, ...)`, a traceback after it.
+
+    A line has fields by `extra={"fields": {...}}`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s%(where)s: %(message)s%(facts)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, or lines."""
+        name = request_id.get()
+        record.where = f" [{name}]" if name is not None else ""
+        fields = getattr(record, "fields", {})
+        facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in fields.items())
+        record.facts = f" ({facts})" if facts else ""
+        return super().format(record)
+
+
+def formatter(kind: LogFormat) -> logging.Formatter:
+    """What makes lines of that kind."""
+    if kind == "text":
+        return TextLines()
+    # a package of its own, which only who asks for JSON has to wait for
+    from geniex.json_lines import JsonLines
+
+    return JsonLines()

@@ -1,0 +1,158 @@
+"""`--log-format json`: every line on stderr is one object, whoever wrote it."""
+
+import json
+import logging
+import sys
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from geniex.cli import json_stderr, log
+from geniex.cli.output import Output
+from tests.cliharness import Cli
+
+
+def lines_of(text: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in text.splitlines()]
+    for line in found:
+        assert {"time", "level", "logger", "message"} <= line.keys()
+    return found
+
+
+@pytest.fixture
+def as_json(capfd: pytest.CaptureFixture[str]) -> Any:
+    """Set the log up, do something, and have the lines that came of it."""
+
+    def run(do: Any, level: str = "warn") -> list[dict[str, Any]]:
+        log.set_up(level, kind="json")
+        try:
+            do()
+        finally:
+            log.tear_down()
+        return lines_of(capfd.readouterr().err)
+
+    return run
+
+
+def test_an_error_and_its_hint_are_objects(cli: Cli, data_dir: Path) -> None:
+    result = cli("infer", "no/such-model", "-p", "hi", "--log-format", "json", "--offline")
+    assert result.code != 0
+    (error,) = [line for line in lines_of(result.err) if line["level"] == "error"]
+    assert "no/such-model" in error["message"] and not error["message"].startswith("Error")
+    # and the next command of this process speaks as ever
+    assert "\nError: " in "\n" + cli("infer", "no/such-model", "-p", "hi", "--offline").err
+
+
+def test_wrong_use_is_an_object_where_the_variable_says_so(
+    cli: Cli, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GENIEX_LOG_FORMAT", "json")
+    result = cli("list", "--no-such-flag")
+    assert result.code == 2
+    assert lines_of(result.err)[0]["level"] == "error"
+
+
+def test_data_stays_as_it_is(cli: Cli, data_dir: Path) -> None:
+    assert cli("version", "--log-format", "json").out == cli("version").out
+
+
+def test_another_format_is_refused(cli: Cli, data_dir: Path) -> None:
+    result = cli("list", "--log-format", "xml")
+    assert result.code == 2
+    assert "`xml` is no log format" in result.err and "text or json" in result.err
+
+
+def test_a_traceback_for_debugging_is_one_object(
+    cli: Cli, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GENIEX_DEBUG", "1")
+    lines = lines_of(cli("infer", "no/such", "-p", "x", "--log-format", "json", "--offline").err)
+    (traced,) = [line for line in lines if "traceback" in line]
+    assert traced["traceback"].startswith("Traceback") and traced["level"] == "error"
+
+
+def test_levels_of_what_commands_say(as_json: Any) -> None:
+    def speak() -> None:
+        output = Output()
+        output.warn("careful\nnow")
+        output.note("by the way")
+        output.reasoning("in two ")
+        output.reasoning("pieces")
+
+    said = [(line["level"], line["message"]) for line in as_json(speak)]
+    assert said == [("warning", "careful now"), ("info", "by the way"), ("info", "in two pieces")]
+
+
+def test_loggers_of_others_and_python_itself(as_json: Any) -> None:
+    def complain() -> None:
+        logging.getLogger("somebody.else").warning("two\nlines")
+        logging.getLogger("somebody.else").info("nobody asked")
+        logging.getLogger("geniex.x").warning("ours")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            logging.captureWarnings(True)
+            warnings.warn("old", DeprecationWarning, stacklevel=1)
+
+    lines = as_json(complain)
+    assert [line["logger"] for line in lines] == ["somebody.else", "geniex.x", "py.warnings"]
+    assert lines[0]["message"] == "two\nlines"
+
+
+def test_a_thread_that_dies_is_one_object(as_json: Any) -> None:
+    def die() -> None:
+        raise KeyError("gone")
+
+    def run() -> None:
+        thread = threading.Thread(target=die, name="poor")
+        thread.start()
+        thread.join()
+
+    # pytest puts a hook of its own around tests: ours is called as Python would
+    def hooked() -> None:
+        hook = threading.excepthook
+        assert hook is not threading.__excepthook__
+        run()
+
+    (line,) = as_json(hooked)
+    assert line["level"] == "critical" and "poor" in line["message"]
+    assert "KeyError" in line["traceback"]
+
+
+def test_a_faulty_log_line_is_told_of(as_json: Any) -> None:
+    faulty = logging.LogRecord("geniex.x", logging.ERROR, "f.py", 7, "%d", ("many",), None)
+
+    def send() -> None:  # to ours alone: pytest's own handler would raise
+        for handler in logging.getLogger("geniex").handlers:
+            handler.handle(faulty)
+
+    (line,) = as_json(send)
+    assert line["message"].startswith("the log line at f.py:7 is faulty: TypeError")
+
+
+def test_text_without_an_end_is_bounded(as_json: Any) -> None:
+    def endless() -> None:
+        for _ in range(3):
+            sys.stderr.write("x" * 50_000)
+
+    assert sum(len(line["message"]) for line in as_json(endless)) == 150_000
+
+
+def test_nothing_is_drawn(as_json: Any) -> None:
+    def draw() -> None:
+        assert not sys.stderr.isatty()
+        sys.stderr.write("\x1b[2mdim\x1b[0m\r10 %\r\n\n")
+
+    assert [line["message"] for line in as_json(draw)] == ["dim", "10 %"]
+
+
+def test_another_stream_in_its_place_becomes_json_too(as_json: Any) -> None:
+    def speak() -> None:
+        below = sys.stderr
+        assert isinstance(below, json_stderr.JsonStderr)
+        sys.stderr = below.below
+        Output().warn("still")
+
+    assert [line["message"] for line in as_json(speak)] == ["still"]
