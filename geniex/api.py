@@ -34,6 +34,7 @@ _KEYWORDS = {
     for word in (
         *("runtime", "compute", "nctx", "ngl", "threads", "require", "qairt_engine", "data_dir"),
         "isolate",
+        *("kv_type", "flash_attn", "mlock"),
         *("spec_type", "draft_model", "draft_tokens", "draft_min", "draft_p_min", "require_spec"),
     )
 } | {"no-draft-adapt": "draft_adapt=False"}
@@ -151,20 +152,25 @@ def load(
     require: str | None = None,
     qairt_engine: str | None = None,
     isolate: bool | None = None,
+    kv_type: str | None = None,
+    flash_attn: str | None = None,
+    mlock: bool = False,
     **speculation: Unpack[Speculating],
 ) -> Model:
     """Load a model that is here, by name or path; without one, the configured default.
 
     With `isolate` a GGUF model is in a process of its own, whose crash is an error here.
     What is None comes from the GENIEX_* variables and the settings file, or is chosen by the
-    hardware. `spec_type="auto"` speculates with what is here; `spec_type="draft-mtp"` and
-    `draft_model` name a draft. The best settings that `geniex bench --save-best` has kept are used,
-    as by `geniex infer`. Raises ModelNotFoundError for what would have to be pulled, and a
+    hardware. `kv_type`, `flash_attn` and `mlock` are as the flags of `geniex infer` say.
+    `spec_type="auto"` speculates with what is here; `spec_type="draft-mtp"` and `draft_model` name
+    a draft. The best settings that `geniex bench --save-best` has kept are used, as by
+    `geniex infer`. Raises ModelNotFoundError for what would have to be pulled, and a
     GenieXError where it does not load.
     """
     flags: dict[str, object] = {"isolate": isolate, "runtime": runtime, "compute": compute}
     flags |= {"nctx": nctx, "ngl": ngl, "threads": threads}
-    flags |= {"require": require, "qairt_engine": qairt_engine}
+    flags |= {"require": require, "qairt_engine": qairt_engine, "mlock": mlock}
+    flags |= {"kv_type": kv_type, "flash_attn": flash_attn}
     if name is not None and not isinstance(name, str | Path):
         raise UsageError(f"a model's name is a text, not {type(name).__name__}")
     with told_in(_KEYWORDS):

@@ -7,6 +7,8 @@ A flag wins over a variable, a variable over the file, the file over the default
     runtime    GENIEX_RUNTIME   llama_cpp or qairt, where the format leaves a choice
     compute    GENIEX_COMPUTE   cpu, gpu, npu, hybrid, or device names with commas
     nctx       GENIEX_NCTX      context length in tokens
+    kv_type    GENIEX_KV_TYPE   what the KV cache is kept in: f16, q8_0, q4_0 ...
+    flash_attn GENIEX_FLASH_ATTN  flash attention: auto, on or off
     ngl        GENIEX_NGL       layers on the device, -1 for all
     threads    GENIEX_THREADS   CPU threads
     isolate    GENIEX_ISOLATE   yes: GGUF models in worker processes, which may crash alone
@@ -40,7 +42,7 @@ from geniex.keys import KEYS, parsed
 from geniex.log_lines import LOG_FORMATS, LogFormat
 from geniex_catalogue.errors import UsageError
 from geniex_catalogue.offline import is_yes
-from geniex_runtimes.options import QairtEngine
+from geniex_runtimes.options import FlashAttention, KvType, PrefixCache, QairtEngine
 from geniex_runtimes.planning import Required
 
 DEFAULT_MODEL = "geniex/tiny-chat:Q8_0"
@@ -65,6 +67,8 @@ class Settings:
     runtime: str | None = None
     compute: str | None = None
     nctx: int | None = None
+    kv_type: KvType | None = None
+    flash_attn: FlashAttention = "auto"
     ngl: int = -1
     threads: int | None = None
     chipset: str | None = None
@@ -77,6 +81,8 @@ class Settings:
     qairt_engine: QairtEngine | None = None
     sliding_window: bool = False
     isolate: bool = False
+    mlock: bool = False
+    prefix_cache: PrefixCache | None = None
     best: tuple[Best, ...] = ()
     said: frozenset[str] = frozenset()
 
@@ -113,6 +119,7 @@ def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setti
         log_format=_log_format(flags.get("log_format") or environ.get("GENIEX_LOG_FORMAT")),
         verbose=bool(flags.get("verbose")),
         sliding_window=bool(flags.get("sliding_window")),
+        mlock=bool(flags.get("mlock")),
         offline=bool(flags.get("offline")) or is_yes(environ.get("GENIEX_OFFLINE", "")),
         best=_best(entries),
         said=frozenset(said),

@@ -7,11 +7,13 @@ from typing import get_args
 
 from geniex_catalogue.errors import UsageError
 from geniex_runtimes.contract import SIMULATOR
-from geniex_runtimes.options import QairtEngine
+from geniex_runtimes.options import FlashAttention, KvType, QairtEngine
 from geniex_runtimes.planning import REQUIRABLE
 
 COMPUTE_UNITS = ("cpu", "gpu", "npu", "hybrid")
 QAIRT_ENGINES: tuple[QairtEngine, ...] = get_args(QairtEngine)
+KV_TYPES: tuple[KvType, ...] = get_args(KvType)
+FLASH: tuple[FlashAttention, ...] = get_args(FlashAttention)
 _SWITCH = {True: ("yes", "on", "true", "1"), False: ("no", "off", "false", "0")}
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/,]+", re.IGNORECASE)
 
@@ -108,6 +110,8 @@ KEYS: dict[str, Key] = {
         Key("runtime", _parse_runtime, "llama_cpp or qairt, where the format leaves a choice"),
         Key("compute", parse_compute, "cpu, gpu, npu, hybrid, or device names with commas"),
         Key("nctx", _whole_number(1), "context length in tokens"),
+        Key("kv_type", _one_of(KV_TYPES, "type of a KV cache"), "what the KV cache is kept in"),
+        Key("flash_attn", _one_of(FLASH, "setting of flash attention"), "auto, on or off"),
         Key("ngl", _whole_number(-1), "layers on the device, -1 for all"),
         Key("isolate", _yes_or_no, "yes: GGUF models in worker processes, which may crash alone"),
         Key("threads", _whole_number(1), "CPU threads"),

@@ -245,6 +245,8 @@ def wish_of(settings: Settings) -> Wish:
         context_length=settings.nctx,
         gpu_layers=settings.ngl,
         require=settings.require,
+        kv_type=settings.kv_type,
+        flash_attention=settings.flash_attn,
     )
 
 
@@ -306,6 +308,8 @@ def load_model(
     if speculation.draft is not None:
         plan = dispatcher.with_draft(plan, resolved, speculation.draft, wish_of(settings))
     threads, note = _threads(settings.threads, machine, plan)
+    if settings.mlock and plan.runtime == "qairt":
+        note = (*note, "`--mlock` is ignored: the weights of a bundle belong to the NPU's driver")
     plan = replace(plan, notes=(*plan.notes, *note))
     options = LoadOptions(
         compute=plan.compute,
@@ -322,7 +326,11 @@ def load_model(
         keep_heads=keep_heads,
         qairt_engine=settings.qairt_engine,
         sliding_window=settings.sliding_window,
+        prefix_cache=settings.prefix_cache,
         isolate=settings.isolate,
+        kv_type=plan.kv_type or "f16",
+        flash_attention=settings.flash_attn,
+        mlock=settings.mlock,
     )
     with changes_told(resolved, speculation.draft):
         loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)

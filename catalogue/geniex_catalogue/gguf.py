@@ -201,17 +201,28 @@ class GGUFHeader:
             total += heads * (swa * share if slides and window else full)
         return round(total * value_bytes)
 
+    @property
+    def kv_head_lengths(self) -> frozenset[int]:
+        """Values of a head of K and of V, of layers of every kind; 0 is what is not known."""
+        sliding = self.number(self.own("attention.sliding_window"))
+        kinds = ("", "_swa") if sliding else ("",)
+        return frozenset(length for kind in kinds for length in self._kv_lengths(kind))
+
     def _head_lengths(self, ending: str) -> int:
         """Values of K and V together of one head in one layer."""
+        return sum(self._kv_lengths(ending))
+
+    def _kv_lengths(self, ending: str) -> tuple[int, int]:
+        """Values of K and of V of one head in one layer."""
         embedding = self.number(self.own("embedding_length")) or 0
         heads = self._per_layer("attention.head_count")
         most = max(heads, default=0)
         common = embedding // most if most else 0
-        total = 0
-        for which in ("attention.key_length", "attention.value_length"):
-            length = self.number(self.own(which + ending)) or self.number(self.own(which))
-            total += length or common
-        return total
+        key, value = (
+            self.number(self.own(which + ending)) or self.number(self.own(which)) or common
+            for which in ("attention.key_length", "attention.value_length")
+        )
+        return key, value
 
     def _per_layer(self, key: str) -> tuple[int, ...]:
         """A value that may be one number or a list; empty where there is none."""

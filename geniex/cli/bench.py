@@ -72,6 +72,8 @@ def bench(
         int | None,
         typer.Option("--nctx", min=1, help="Context length [default: what the requests need]"),
     ] = None,
+    kv_type: shared.KvTypeOption = None,
+    flash_attn: shared.FlashAttn = None,
     ngl: shared.GpuLayers = None,
     require: shared.Require = None,
     qairt_engine: shared.QairtEngine = None,
@@ -119,7 +121,8 @@ def bench(
         read_numbers(threads, "--threads"),
     )
     flags: dict[str, Any] = {"runtime": runtime, "nctx": nctx, "ngl": ngl, "require": require}
-    settings = shared.settings_of(ctx, **flags, qairt_engine=qairt_engine)
+    flags |= {"kv_type": kv_type, "flash_attn": flash_attn, "qairt_engine": qairt_engine}
+    settings = shared.settings_of(ctx, **flags)
     from geniex.cli import bench_report
     from geniex.cli.bench_cases import Settler
 

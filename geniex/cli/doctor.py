@@ -1,7 +1,7 @@
 """`geniex doctor`: what would run a model here, and why."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,7 @@ from geniex.cli.devices import machine_json, probes_table
 from geniex.cli.output import Output, table
 from geniex_catalogue.errors import BundleError, NoRuntimeError
 from geniex_catalogue.sizes import size_text
+from geniex_runtimes.kv_cache import kept_in
 
 if TYPE_CHECKING:
     from geniex_runtimes.planning import (
@@ -30,6 +31,8 @@ def doctor(
     compute: shared.Compute = None,
     runtime: shared.RuntimeName = None,
     nctx: shared.ContextLength = None,
+    kv_type: shared.KvTypeOption = None,
+    flash_attn: shared.FlashAttn = None,
     ngl: shared.GpuLayers = None,
     require: shared.Require = None,
     as_json: shared.Json = False,
@@ -38,9 +41,9 @@ def doctor(
 
     What the probes found, the choice with its reasons, the memory it needs and the memory there.
     """
-    settings = shared.settings_of(
-        ctx, compute=compute, runtime=runtime, nctx=nctx, ngl=ngl, require=require
-    )
+    chosen: dict[str, Any] = {"compute": compute, "runtime": runtime, "nctx": nctx, "ngl": ngl}
+    chosen |= {"require": require, "kv_type": kv_type, "flash_attn": flash_attn}
+    settings = shared.settings_of(ctx, **chosen)
     from geniex import session
     from geniex.cli.terminal import in_background
     from geniex_runtimes.bundle_plan import check_bundle
@@ -89,7 +92,7 @@ def _plan_text(name: str, size: int, plan: "Plan") -> str:
         ("model", f"{name}, {size_text(size)}"),
         ("runtime", plan.runtime),
         ("compute", f"{plan.compute} {','.join(plan.devices)}".rstrip()),
-        ("context", f"{plan.context_length} tokens"),
+        ("context", f"{plan.context_length} tokens{kept_in(plan.kv_type)}"),
         ("memory needed", size_text(plan.needed_memory)),
         ("memory there", f"{size_text(plan.available_memory)}{'' if fits else ', too little'}"),
         *(("because", reason) for reason in plan.reasons),

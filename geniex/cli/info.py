@@ -115,6 +115,7 @@ def _memory(resolved: "ResolvedModel", settings: "Settings") -> dict[str, Any]:
         "runtime": plan.runtime,
         "compute": plan.compute,
         "planned_context": plan.context_length,
+        "kv_type": plan.kv_type,
         "memory_needed": plan.needed_memory,
         "memory_free": plan.available_memory,
     }

@@ -133,8 +133,9 @@ def load(
         on = ",".join(info.devices) or info.compute
         # all layers of a bundle are on the NPU
         layers = "" if info.runtime == "qairt" else f"ngl={model.plan.gpu_layers} "
+        cache = f" kv={model.plan.kv_type}" if model.plan.kv_type else ""
         output.note(
             f"Model loaded: runtime={info.runtime} compute={info.compute} devices={on} "
-            f"{layers}nctx={info.context_length}"
+            f"{layers}nctx={info.context_length}{cache}"
         )
     return model

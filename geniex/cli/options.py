@@ -120,6 +120,17 @@ Isolate = Annotated[
 ContextLength = Annotated[
     int | None, typer.Option("--nctx", min=1, help="Context length in tokens [default: what fits]")
 ]
+KvTypeOption = Annotated[
+    str | None,
+    typer.Option("--kv-type", help="Of the KV cache: f16, q8_0, q4_0 ... [default: f16]"),
+]
+FlashAttn = Annotated[
+    str | None,
+    typer.Option("--flash-attn", help="Flash attention: auto, on or off [default: auto]"),
+]
+Mlock = Annotated[
+    bool, typer.Option("--mlock", help="Keep the weights in memory, never swapped out")
+]
 GpuLayers = Annotated[
     int | None, typer.Option("-n", "--ngl", min=-1, help="Layers on the device, -1 for all")
 ]

@@ -41,6 +41,7 @@ def run(
     think: asking.Think = None,
     compute: shared.Compute = None,
     nctx: shared.ContextLength = None,
+    kv_type: shared.KvTypeOption = None,
     ngl: shared.GpuLayers = None,
     require: shared.Require = None,
     spec_type: asking.SpecType = None,
@@ -60,7 +61,7 @@ def run(
     its clients. The server pulls nothing: what is not there has to be pulled first.
     """
     settings = shared.settings_of(
-        ctx, host=host, compute=compute, nctx=nctx, ngl=ngl, require=require
+        ctx, host=host, compute=compute, nctx=nctx, ngl=ngl, require=require, kv_type=kv_type
     )
     output = Output(quiet=quiet)
     from geniex.client.model import RequestWish, ServedModel
@@ -76,6 +77,7 @@ def run(
     )
     wish = RequestWish(
         nctx=nctx,
+        kv_type=None if kv_type is None else settings.kv_type,
         ngl=ngl,
         compute=None if compute is None else settings.compute,
         require=None if require is None else settings.require,

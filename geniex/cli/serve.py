@@ -112,6 +112,9 @@ def serve(
     compute: shared.Compute = None,
     runtime: shared.RuntimeName = None,
     nctx: shared.ContextLength = None,
+    kv_type: shared.KvTypeOption = None,
+    flash_attn: shared.FlashAttn = None,
+    mlock: shared.Mlock = False,
     ngl: shared.GpuLayers = None,
     require: shared.Require = None,
     qairt_engine: shared.QairtEngine = None,
@@ -136,7 +139,8 @@ def serve(
         **{"isolate": isolate},
         **{"max_queue": max_queue, "compute": compute, "runtime": runtime, "nctx": nctx},
         **{"ngl": ngl, "threads": threads, "require": require, "qairt_engine": qairt_engine},
-        **{"sliding_window": sliding_window},
+        **{"sliding_window": sliding_window, "mlock": mlock},
+        **{"kv_type": kv_type, "flash_attn": flash_attn},
     }
     # before the log is set up: nobody who reads it slowly may stop the server
     ctx.with_resource(unblocked_stderr())

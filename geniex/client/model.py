@@ -32,6 +32,7 @@ class RequestWish:
     """How the model is to be loaded: fields that each request carries, in the server's words."""
 
     nctx: int | None = None
+    kv_type: str | None = None
     ngl: int | None = None
     compute: str | None = None
     require: str | None = None

@@ -11,7 +11,7 @@ from geniex.server.residents import Purpose, Resident
 from geniex.session import OpenModel
 from geniex.speculation import Speculation
 from geniex_catalogue.errors import GenieXError
-from geniex_runtimes.options import ComputeUnit, SpeculativeOptions
+from geniex_runtimes.options import ComputeUnit, KvType, SpeculativeOptions
 from geniex_runtimes.planning import (
     Plan,
 )
@@ -34,6 +34,7 @@ class Key:
     context_length: int
     speculation: SpeculativeOptions
     purpose: Purpose
+    kv_type: KvType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +129,5 @@ class ContextSet:
             speculation=info.speculation if info else self.key.speculation.types,
             purpose=self.key.purpose,
             loading=loading,
+            kv_type=plan.kv_type,
         )

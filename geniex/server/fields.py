@@ -35,7 +35,7 @@ from geniex_catalogue.errors import (
 )
 from geniex_catalogue.regular import read_regular
 from geniex_runtimes.contract import ModelInfo
-from geniex_runtimes.options import SamplingOptions
+from geniex_runtimes.options import KvType, SamplingOptions
 
 _MAX_GRAMMAR: Final = 1 << 20
 _SEEDS: Final = 1 << 32
@@ -45,6 +45,7 @@ NO_EFFORT: Final = ("none", "minimal")
 
 # how the layers below begin, or what they say, where a field of ours is to blame
 _NO_UNIT: Final = ("unknown compute", "the devices ")
+_OF_KV: Final = "a KV cache of "
 _NEEDS_DRAFT: Final = "needs a draft model"
 _OF_THE_DRAFT: Final = "draft model "
 _NO_VARIABLE: Final = "as an extra variable"
@@ -85,6 +86,7 @@ class RequestFields(BaseModel):
         return ModelWish(
             name=None if self.model is None else _name(self.model, "model", state),
             nctx=self.nctx or None,
+            kv_type=self.cache_type(),
             ngl=self.ngl,
             compute=_compute(self.compute),
             require=self.require,
@@ -95,6 +97,10 @@ class RequestFields(BaseModel):
     def speculation(self, state: ServerState) -> SpeculationWish:
         """How this request speculates: not at all, where it has no fields for it."""
         return NO_WISH
+
+    def cache_type(self) -> KvType | None:
+        """What the KV cache is to be kept in: what the server says, where there is no field."""
+        return None
 
     def check_model(self, info: ModelInfo) -> None:
         """Raise RequestError for what this model cannot do, now that it is known."""
@@ -118,8 +124,11 @@ class RequestFields(BaseModel):
 
 
 class SpeculatingFields(RequestFields):
-    """How the request speculates."""
+    """How the request speculates, and what its KV cache is kept in."""
 
+    kv_type: KvType | None = Field(
+        None, description="What the KV cache is kept in; none: as the server was started."
+    )
     spec_type: str | None = Field(
         None,
         description="How to speculate: `draft-mtp`, `draft-simple`, `ngram-simple` and others with "
@@ -138,6 +147,10 @@ class SpeculatingFields(RequestFields):
     require_spec: bool | None = Field(
         None, description="Fail where speculation cannot be set up, and do not decode plainly."
     )
+
+    def cache_type(self) -> KvType | None:
+        """What the request says."""
+        return self.kv_type
 
     def speculation(self, state: ServerState) -> SpeculationWish:
         """How to speculate. Raises RequestError, naming the field."""
@@ -174,6 +187,8 @@ class SpeculatingFields(RequestFields):
 
     def blamed(self, error: GenieXError) -> GenieXError:
         """A draft that is needed is missing in its field; else `require_spec` is to blame."""
+        if self.kv_type and isinstance(error, UsageError) and error.message.startswith(_OF_KV):
+            return about(error, "kv_type")
         if self.spec_type and _NEEDS_DRAFT in error.message:
             return about(error, "spec_draft_model")
         if self.require_spec and isinstance(error, SpeculativeError):

@@ -67,7 +67,7 @@ def footprint(
     weights: dict[WeightsKey, int] = {}
     contexts = 0
     for one in (model, draft) if draft is not None else (model,):
-        need = memory.need(one, plan.context_length)
+        need = memory.need(one, plan.context_length, plan.kv_type if one is model else None)
         key = (identity_of(one), plan.devices, plan.gpu_layers)
         weights[key] = round(need.weights * share)
         contexts += round(need.kv * slots * share) + need.work

@@ -48,6 +48,7 @@ class Case:
             context_length=self.plan.context_length,
             speculation=self.speculation.options,
             purpose=self.reading.purpose,
+            kv_type=self.plan.kv_type,
         )
 
 
@@ -58,7 +59,9 @@ def settle(reading: Reading, room: Room, slots: int, finder: Finder) -> Case:
     draft that does not fit the model.
     """
     resolved, settings = reading.resolved, reading.settings
-    wish = replace(wish_of(settings), embedding=reading.purpose == "embedding")
+    wish = wish_of(settings)
+    if reading.purpose == "embedding":
+        wish = replace(wish, embedding=True, kv_type=None)  # it keeps nothing from text to text
     plan = plan_on(room.cleared(), resolved, wish)
     speculation = _speculation(reading, plan, finder)
     draft, devices = speculation.draft, room.machine.devices

@@ -26,6 +26,7 @@ class Asked:
     ngl: int
     compute: str | None
     require: str | None
+    kv_type: str | None
     speculation: SpeculationWish
     purpose: Purpose
 
@@ -50,6 +51,7 @@ class Reading:
             self.settings.ngl,
             self.settings.compute,
             self.settings.require,
+            self.settings.kv_type,
             replace(self.speculation, draft=None),
             self.purpose,
         )
@@ -76,6 +78,7 @@ def read(wish: ModelWish, settings: Settings, finder: Finder) -> Reading:
         ngl=settings.ngl if wish.ngl is None else wish.ngl,
         compute=settings.compute if wish.compute is None else parse_compute(wish.compute),
         require=settings.require if wish.require is None else wish.require,
+        kv_type=settings.kv_type if wish.kv_type is None else wish.kv_type,
     )
     return Reading(resolved, draft, own, wanted, purpose)
 

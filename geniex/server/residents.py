@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from geniex.speculation_wish import NO_WISH, SpeculationWish
-from geniex_runtimes.options import ComputeUnit
+from geniex_runtimes.options import ComputeUnit, KvType
 from geniex_runtimes.planning import Required
 
 # a request answers in text, or gives vectors: the contexts for them differ
@@ -25,6 +25,7 @@ class ModelWish:
     require: Required | None = None
     speculation: SpeculationWish = NO_WISH
     purpose: Purpose | None = "text"
+    kv_type: KvType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +72,4 @@ class Resident:
     speculation: tuple[str, ...]
     purpose: Purpose = "text"
     loading: bool = False
+    kv_type: KvType | None = None

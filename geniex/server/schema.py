@@ -72,6 +72,7 @@ class GeniexObject(BaseModel):
     compute: Literal["cpu", "gpu", "npu", "hybrid"]
     devices: list[str]
     context_length: int
+    kv_type: str | None
     stop_reason: str
     timings: Timings
     speculation: SpeculationObject | None

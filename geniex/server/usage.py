@@ -83,6 +83,7 @@ def geniex_of(model: OpenModel, answers: Sequence[Answer]) -> dict[str, Any]:
         "compute": info.compute,
         "devices": list(info.devices),
         "context_length": info.context_length,
+        "kv_type": model.plan.kv_type,
         "stop_reason": profile.stop_reason,
         "timings": timings(profile),
         "speculation": drafting(profile, model),

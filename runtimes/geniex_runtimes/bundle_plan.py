@@ -130,4 +130,8 @@ def _ignored(wish: Wish, compiled: Compiled, runtime: str, *, elsewhere: bool) -
         )
     if wish.gpu_layers != -1:
         notes.append(f"`--ngl {wish.gpu_layers}` is ignored: all layers of a bundle are on the NPU")
+    if wish.kv_type is not None:
+        notes.append(f"`--kv-type {wish.kv_type}` is ignored: a bundle's KV cache was compiled")
+    if wish.flash_attention != "auto":
+        notes.append(f"`--flash-attn {wish.flash_attention}` is ignored: a bundle was compiled")
     return notes

@@ -17,10 +17,10 @@ from geniex_catalogue.gguf import GGUFHeader
 from geniex_catalogue.precision import label_of
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_catalogue.sizes import size_text
-from geniex_runtimes import compute, memory
+from geniex_runtimes import compute, kv_cache, memory
 from geniex_runtimes.bundle_plan import plan_bundle
 from geniex_runtimes.contract import Availability, Device, HardwareProfile
-from geniex_runtimes.options import ComputeUnit
+from geniex_runtimes.options import ComputeUnit, KvType
 from geniex_runtimes.planning import (
     Compiled,
     Plan,
@@ -53,6 +53,11 @@ class _Case:
     wish: Wish
     choice: compute.Choice
 
+    @property
+    def kv_type(self) -> KvType:
+        """What the KV cache is kept in."""
+        return self.wish.kv_type or "f16"
+
 
 class _Refused(Exception):
     """A candidate that does not do; `device` tells whether there was one, `hint` what would do."""
@@ -75,7 +80,7 @@ def plan(
 
     `compiled` is what is settled in a bundle. Raises NoRuntimeError, with every reason, when
     nothing fits or a choice cannot be met, and UsageError for a runtime or compute unit that does
-    not exist or a context of no tokens.
+    not exist, a context of no tokens, or a KV cache that the model cannot have.
     """
     if wish.context_length is not None and wish.context_length < 1:
         raise UsageError(f"a context of {wish.context_length} tokens is not possible")
@@ -88,6 +93,7 @@ def plan(
         raise NoRuntimeError(model.name, refusals, hint=_what_to_do(model, availability, wish))
     if compiled is not None:
         return plan_bundle(model, hardware, runtimes[0], wish, compiled)
+    kv_cache.check(wish.kv_type or "f16", wish.flash_attention, model.header)
     devices = [device for device in hardware.devices if device.runtime in runtimes]
     choice = compute.choice(wish.compute, devices)
     if choice.free and wish.gpu_layers == 0:
@@ -162,8 +168,9 @@ def with_draft(plan: Plan, model: ResolvedModel, draft: ResolvedModel, wish: Wis
     """
     length, free = plan.context_length, plan.available_memory
     if wish.context_length is None and free > 0:
-        length = memory.default_context(model, free, draft=draft, most=length)
-    needed = memory.need(model, length).total + memory.need(draft, length).total
+        length = memory.default_context(model, free, draft=draft, most=length, kv_type=plan.kv_type)
+    target = memory.need(model, length, plan.kv_type)
+    needed = target.total + memory.need(draft, length).total
     reasons, notes = plan.reasons, plan.notes
     if length != plan.context_length:
         reasons = (*reasons, f"with the draft, {length} tokens are what fits the free memory")
@@ -203,7 +210,7 @@ def _candidate(case: _Case, runtime: str, unit: ComputeUnit, devices: Sequence[D
     behind = case.choice.devices or compute.behind(unit, devices)
     if not behind:
         raise _Refused(_nothing_there(unit, runtime, case.hardware), device=False)
-    least = memory.need(case.model, _context(case, 0))
+    least = memory.need(case.model, _context(case, 0), case.kv_type)
     layers = 0 if unit == "cpu" else case.wish.gpu_layers
     share = _share(case.model, layers) if unit != "cpu" else 1.0
     if unit in ("gpu", "npu") and not case.choice.devices:
@@ -214,7 +221,7 @@ def _candidate(case: _Case, runtime: str, unit: ComputeUnit, devices: Sequence[D
         _whole(case, unit, behind, share)
     total, free = _memory(case.hardware, unit, behind)
     context = _context(case, free)
-    need = memory.need(case.model, context)
+    need = memory.need(case.model, context, case.kv_type)
     _possible(case, unit, need, total, share)
     return Plan(
         runtime=runtime,
@@ -224,6 +231,7 @@ def _candidate(case: _Case, runtime: str, unit: ComputeUnit, devices: Sequence[D
         context_length=context,
         needed_memory=need.total,
         available_memory=free,
+        kv_type=case.kv_type,
     )
 
 
@@ -308,7 +316,9 @@ def _memory(
 
 
 def _context(case: _Case, free: int) -> int:
-    return case.wish.context_length or memory.default_context(case.model, free)
+    return case.wish.context_length or memory.default_context(
+        case.model, free, kv_type=case.kv_type
+    )
 
 
 def _possible(
@@ -325,7 +335,7 @@ def _possible(
         )
     needed = round(need.total * share)
     if needed > total and case.wish.context_length is not None:
-        fits = memory.largest_context(case.model, round(total / share))
+        fits = memory.largest_context(case.model, round(total / share), case.kv_type)
         raise _Refused(
             f"a context of {case.wish.context_length} tokens needs {size_text(needed)}, the "
             f"memory is {size_text(total)}; `--nctx {fits}` would fit",

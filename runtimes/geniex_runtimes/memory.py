@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_catalogue.sizes import size_text
+from geniex_runtimes.kv_cache import bytes_per_value
+from geniex_runtimes.options import KvType
 
 # tokens: enough for a chat with reasoning; longer costs memory that nobody asked for
 DEFAULT_CONTEXT = 8192
@@ -30,8 +32,8 @@ class MemoryNeed:
         return self.weights + self.kv + self.work
 
 
-def need(model: ResolvedModel, context_length: int) -> MemoryNeed:
-    """An estimate for one context of `context_length` tokens with an f16 cache.
+def need(model: ResolvedModel, context_length: int, kv_type: KvType | None = None) -> MemoryNeed:
+    """An estimate for one context of `context_length` tokens.
 
     Without a header (a bundle) the size of the files is all that is known.
     """
@@ -44,7 +46,7 @@ def need(model: ResolvedModel, context_length: int) -> MemoryNeed:
     return MemoryNeed(
         weights=header.weights_bytes or model.size,
         # a sliding window is kept in full as well, or a prefix could not be reused
-        kv=header.kv_bytes_per_token() * context_length,
+        kv=header.kv_bytes_per_token(value_bytes=bytes_per_value(kv_type)) * context_length,
         # alive at once: two inner rows, about eight rows as wide as the model, attention masks
         work=_BATCH * ((2 * inner + 8 * hidden) * _FLOAT + masks * context_length * _HALF),
     )
@@ -61,6 +63,7 @@ def default_context(
     *,
     draft: ResolvedModel | None = None,
     most: int = DEFAULT_CONTEXT,
+    kv_type: KvType | None = None,
 ) -> int:
     """The context to use when none was asked for, in tokens.
 
@@ -70,7 +73,7 @@ def default_context(
 
     def total(length: int) -> int:
         beside = need(draft, length).total if draft is not None else 0
-        return need(model, length).total + beside
+        return need(model, length, kv_type).total + beside
 
     context = min(longest(model) or most, most)
     while context // 2 >= LEAST_CONTEXT and total(context) > free:
@@ -78,12 +81,12 @@ def default_context(
     return context
 
 
-def largest_context(model: ResolvedModel, memory: int) -> int:
+def largest_context(model: ResolvedModel, memory: int, kv_type: KvType | None = None) -> int:
     """The longest context, in steps of 256 tokens, that fits into so many bytes; 0 if none."""
     low, high = 0, (longest(model) or DEFAULT_CONTEXT) // 256
     while low < high:
         middle = (low + high + 1) // 2
-        if need(model, middle * 256).total <= memory:
+        if need(model, middle * 256, kv_type).total <= memory:
             low = middle
         else:
             high = middle - 1

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 ComputeUnit: TypeAlias = Literal["cpu", "gpu", "npu", "hybrid"]
 QairtEngine: TypeAlias = Literal["genie", "ort"]
+KvType: TypeAlias = Literal["f16", "bf16", "f32", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
+FlashAttention: TypeAlias = Literal["auto", "on", "off"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,9 @@ class LoadOptions:
     `keep_heads` loads next-token heads even where nothing speculates yet, so that a later load of
     the same files that does can share the weights. `qairt_engine` is what runs a bundle (None:
     genie, else ort where libGenie is missing); with `sliding_window` its answers go on past the
-    context, without the oldest tokens. `prefix_cache` None keeps nothing on disk.
+    context, without the oldest tokens. `kv_type` is what the KV cache is kept in. `flash_attention`
+    "auto" is on where it is exact (CPU, NPU), else llama.cpp's choice. `mlock` keeps the weights
+    from being swapped out. `prefix_cache` None keeps nothing on disk.
     """
 
     compute: ComputeUnit = "cpu"
@@ -75,6 +79,9 @@ class LoadOptions:
     qairt_engine: QairtEngine | None = None
     sliding_window: bool = False
     isolate: bool = False
+    kv_type: KvType = "f16"
+    flash_attention: FlashAttention = "auto"
+    mlock: bool = False
     prefix_cache: PrefixCache | None = None
 
 

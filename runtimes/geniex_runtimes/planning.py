@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from geniex_runtimes.options import ComputeUnit
+from geniex_runtimes.options import ComputeUnit, FlashAttention, KvType
 
 Required: TypeAlias = Literal["npu", "gpu", "cpu"]
 REQUIRABLE: tuple[Required, ...] = get_args(Required)
@@ -15,6 +15,7 @@ class Wish:
 
     `compute` is a unit or a comma list of device names. `require` is the unit that all of the work
     is to be done on: what would run elsewhere is refused. `embedding`: vectors, not text.
+    `kv_type` is what the KV cache is kept in, None for f16.
     """
 
     runtime: str | None = None
@@ -23,6 +24,8 @@ class Wish:
     gpu_layers: int = -1
     embedding: bool = False
     require: Required | None = None
+    kv_type: KvType | None = None
+    flash_attention: FlashAttention = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,8 @@ class Plan:
 
     `needed_memory` is weights, KV and work buffers in bytes; `refusals` is why each better
     candidate was not taken; `notes` are for the user's eyes (a fallback, a warning). `slots` is
-    how many requests can run side by side at most, None: any number.
+    how many requests can run side by side at most, None: any number. `kv_type` is what the KV cache
+    is kept in, None where that was compiled.
     """
 
     runtime: str
@@ -57,3 +61,4 @@ class Plan:
     refusals: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     slots: int | None = None
+    kv_type: KvType | None = None

@@ -40,6 +40,7 @@ class LoadedObject(BaseModel):
     compute: str
     devices: list[str]
     context_length: int = Field(description="Tokens of each slot.")
+    kv_type: str | None = Field(description="What the KV cache is kept in; null: it was compiled.")
     slots: int
     speculation: list[str] = Field(description="The types that are set up.")
     warnings: list[str]
@@ -62,6 +63,7 @@ class ResidentObject(BaseModel):
     compute: str
     devices: list[str]
     context_length: int
+    kv_type: str | None
     slots: int
     busy: int = Field(description="Requests that are answered now.")
     waiting: int = Field(description="Requests that wait for a slot.")

@@ -91,6 +91,7 @@ def _facts(job: Job, model: OpenModel) -> Iterator[LoadedObject]:
         compute=info.compute,
         devices=list(info.devices),
         context_length=info.context_length,
+        kv_type=model.plan.kv_type,
         slots=info.slots,
         speculation=list(info.speculation),
         warnings=list(model.warnings),

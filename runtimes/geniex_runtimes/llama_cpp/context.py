@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from geniex_catalogue.errors import GenerationError, LoadError
+from geniex_runtimes.kv_cache import is_quantised
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.weights import Weights
-from geniex_runtimes.options import ComputeUnit
+from geniex_runtimes.options import ComputeUnit, FlashAttention, KvType
 
 # rows of one batch: bounds how long a cancel waits where a decode cannot be stopped
 BATCH_ROWS = 512
@@ -20,6 +21,11 @@ BATCH_ROWS = 512
 # prompt evaluated at once differ from the same tokens evaluated one by one, as an answer was; then
 # a chat continued from the cache would answer differently from one evaluated anew. 60 is as fast.
 CPU_ROWS = 60
+# ggml's numbers; the bindings do not name them all
+_GGML_TYPES: dict[KvType, int] = {
+    **{"f32": 0, "f16": 1, "bf16": 30},
+    **{"q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "iq4_nl": 20},
+}
 
 
 class AbortedError(Exception):
@@ -32,7 +38,8 @@ class ContextOptions:
 
     `outputs` is how many rows per slot may give logits in one batch; `rollback` how many tokens a
     recurrent state can be cut back by: natively, for which each step copies that many states, or,
-    with `checkpoints`, by what the engine saves before a draft.
+    with `checkpoints`, by what the engine saves before a draft. `kv_type` is what its cells are
+    kept in; with `flash_attention` "auto" a CPU and an NPU have it.
     """
 
     length: int
@@ -42,6 +49,8 @@ class ContextOptions:
     outputs: int = 1
     rollback: int = 0
     checkpoints: bool = False
+    kv_type: KvType = "f16"
+    flash_attention: FlashAttention = "auto"
 
     @property
     def on_cpu(self) -> bool:
@@ -49,9 +58,11 @@ class ContextOptions:
         return self.compute == "cpu"
 
     @property
-    def flash_attention(self) -> bool:
-        """Whether it is used in any case; elsewhere llama.cpp decides."""
-        return self.compute in ("cpu", "npu")
+    def has_flash_attention(self) -> bool | None:
+        """Whether it is used; None: llama.cpp decides."""
+        if self.flash_attention != "auto":
+            return self.flash_attention == "on"
+        return True if self.compute in ("cpu", "npu") or is_quantised(self.kv_type) else None
 
 
 class Context:
@@ -84,11 +95,12 @@ class Context:
         params.n_threads = params.n_threads_batch = options.threads
         # own KV per slot: a slot's numbers must not depend on what its neighbours do
         params.kv_unified = False
-        params.flash_attn_type = (
-            api.LLAMA_FLASH_ATTN_TYPE_ENABLED
-            if options.flash_attention
-            else api.LLAMA_FLASH_ATTN_TYPE_AUTO
-        )
+        params.flash_attn_type = {
+            True: api.LLAMA_FLASH_ATTN_TYPE_ENABLED,
+            False: api.LLAMA_FLASH_ATTN_TYPE_DISABLED,
+            None: api.LLAMA_FLASH_ATTN_TYPE_AUTO,
+        }[options.has_flash_attention]
+        params.type_k = params.type_v = _GGML_TYPES[options.kv_type]
         params.no_perf = True
         self._abort_flag = ctypes.create_string_buffer(2)
         self._abort_check = _native_abort_check(api)

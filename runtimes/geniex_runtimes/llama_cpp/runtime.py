@@ -110,6 +110,7 @@ class LlamaCppRuntime:
             gpu_layers=options.gpu_layers,
             extra_buffers=options.extra_buffers,
             heads=wanted.heads or (options.keep_heads and setup.has_heads(model, options)),
+            mlock=options.mlock,
             progress=progress,
         )
         try:
@@ -155,6 +156,8 @@ class LlamaCppModel(Loaded):
             slots=options.slots,
             threads=options.threads or (governor.threads if governor else 1),
             compute=options.compute,
+            kv_type=options.kv_type,
+            flash_attention=options.flash_attention,
         )
         self._speculation = setup.Speculation(
             native,

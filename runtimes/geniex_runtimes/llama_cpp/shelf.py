@@ -20,6 +20,7 @@ class _Key:
     devices: tuple[str, ...]
     gpu_layers: int
     extra_buffers: bool
+    mlock: bool
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class Shelf:
         gpu_layers: int = -1,
         extra_buffers: bool = True,
         heads: bool = False,
+        mlock: bool = False,
         progress: Callable[[float], bool] | None = None,
     ) -> Weights:
         """Weights that are loaded already, or loaded now; `give_back` ends it. Raises as Weights.
@@ -55,7 +57,9 @@ class Shelf:
         With their heads they also serve who does not need these. Who comes while another loads
         them waits for that.
         """
-        key = _Key(_facts(files), tuple(devices), gpu_layers if devices else 0, extra_buffers)
+        key = _Key(
+            _facts(files), tuple(devices), gpu_layers if devices else 0, extra_buffers, mlock
+        )
         with self._changed:
             while (held := self._find(key, heads)) is not None:
                 share = 0.0 if held.weights is None else 1.0
@@ -75,6 +79,7 @@ class Shelf:
                 gpu_layers=gpu_layers,
                 extra_buffers=extra_buffers,
                 heads=heads,
+                mlock=mlock,
                 progress=progress,
             )
         except BaseException:

@@ -30,7 +30,7 @@ from geniex_runtimes.llama_cpp.speculative.model_drafter import ModelDrafter
 from geniex_runtimes.llama_cpp.speculative.pair import Mode
 from geniex_runtimes.llama_cpp.survival import Outcome, Record
 from geniex_runtimes.llama_cpp.weights import Weights
-from geniex_runtimes.options import ComputeUnit, LoadOptions
+from geniex_runtimes.options import ComputeUnit, FlashAttention, KvType, LoadOptions
 
 Alone: TypeAlias = Literal["plain", "embedding"]
 PLAIN: Final = "plain"
@@ -69,6 +69,8 @@ class Trial:
     compute: ComputeUnit = "cpu"
     devices: tuple[str, ...] = ()
     gpu_layers: int = -1
+    kv_type: KvType = "f16"
+    flash_attention: FlashAttention = "auto"
 
     @property
     def size(self) -> int:
@@ -88,7 +90,7 @@ class Trial:
     def key(self, package: Path) -> str:
         """Names the pair on a build: another file, build or way of loading has another name."""
         facts = [self.mode, str(self.extra_buffers), self.compute]
-        facts += [*self.devices, str(self.gpu_layers)]
+        facts += [*self.devices, str(self.gpu_layers), *self._cache_words()]
         for path in (*self.target, *self.draft):
             found = path.stat()
             with path.open("rb") as file:
@@ -102,10 +104,29 @@ class Trial:
         words += [f"--gpu-layers={self.gpu_layers}"]
         words += ["--no-extra-buffers"] * (not self.extra_buffers)
         words += [f"--device={device}" for device in self.devices]
+        words += self._cache_words()
         # `=` and `--`, so that a path may begin with a dash
         words += [f"--draft={path}" for path in self.draft]
         words += ["--", *(str(path) for path in self.target)]
         return children.command("geniex_runtimes.llama_cpp.trial", *words)
+
+    def _cache_words(self) -> list[str]:
+        """How its contexts are made, where that is not as usual."""
+        words = [f"--kv-type={self.kv_type}"] * (self.kv_type != "f16")
+        return words + [f"--flash-attn={self.flash_attention}"] * (self.flash_attention != "auto")
+
+    def context_options(self, outputs: int = 1, rollback: int = 0) -> ContextOptions:
+        """Those of the contexts to try."""
+        return ContextOptions(
+            _CONTEXT,
+            slots=1,
+            threads=1,
+            compute=self.compute,
+            outputs=outputs,
+            rollback=rollback,
+            kv_type=self.kv_type,
+            flash_attention=self.flash_attention,
+        )
 
 
 def of(model: ResolvedModel, options: LoadOptions, mode: Mode | Alone) -> Trial:
@@ -118,6 +139,8 @@ def of(model: ResolvedModel, options: LoadOptions, mode: Mode | Alone) -> Trial:
         compute=options.compute,
         devices=options.devices,
         gpu_layers=options.gpu_layers,
+        kv_type=options.kv_type,
+        flash_attention=options.flash_attention,
     )
 
 
@@ -184,9 +207,7 @@ def run(pair: Trial) -> None:
         return
     draft = _load(native, pair, pair.draft, heads=True) if pair.draft else target
     rollback = 0 if target.rolls_back else _DRAFT
-    options = ContextOptions(
-        _CONTEXT, slots=1, threads=1, compute=pair.compute, outputs=1 + _DRAFT, rollback=rollback
-    )
+    options = pair.context_options(1 + _DRAFT, rollback)
     context = Context(native, target, options)
     draft_context = Context(native, draft, options, target=context)
     drafter = ModelDrafter(native, draft, context, draft_context, pair.mode)
@@ -214,8 +235,7 @@ def _answer_once(native: library.Library, weights: Weights, trial: Trial) -> Non
     vocab = weights.vocab
     for token in vocab.tokenize([PromptPiece("Hello, world 1\n")]):
         vocab.piece(token)
-    options = ContextOptions(_CONTEXT, slots=1, threads=1, compute=trial.compute)
-    context = Context(native, weights, options)
+    context = Context(native, weights, trial.context_options())
     batch = Batch(native, len(_PROMPT))
     for start, tokens in ((0, _PROMPT), (len(_PROMPT), _PROMPT[:1])):
         batch.clear()
@@ -264,6 +284,8 @@ def main() -> None:
     parser.add_argument("--compute", choices=get_args(ComputeUnit), required=True)
     parser.add_argument("--device", action="append", default=[], help="one of llama.cpp's devices")
     parser.add_argument("--gpu-layers", type=int, default=-1)
+    parser.add_argument("--kv-type", choices=get_args(KvType), default="f16")
+    parser.add_argument("--flash-attn", choices=get_args(FlashAttention), default="auto")
     given = parser.parse_args()
     children.die_quietly()
     try:
@@ -276,6 +298,8 @@ def main() -> None:
                 compute=given.compute,
                 devices=tuple(given.device),
                 gpu_layers=given.gpu_layers,
+                kv_type=given.kv_type,
+                flash_attention=given.flash_attn,
             )
         )
     except GenieXError as exc:

@@ -2,8 +2,9 @@
 
 import ctypes
 import os
+import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from geniex_catalogue.errors import LoadError, UsageError
@@ -12,6 +13,7 @@ from geniex_runtimes.llama_cpp.vocab import Vocab
 
 # the next step where weights give no numbers: checks of the file's form do not see it
 BAD_WEIGHTS = "download it again, or use another file"
+_LOCK_FAILED = re.compile(r"failed to (mlock|VirtualLock)|mlock not supported")
 
 
 class Weights:
@@ -26,11 +28,13 @@ class Weights:
         gpu_layers: int = -1,
         extra_buffers: bool = True,
         heads: bool = False,
+        mlock: bool = False,
         progress: Callable[[float], bool] | None = None,
     ) -> None:
         """Load a GGUF file, or all parts of a split one in order.
 
-        `heads` also loads next-token heads that the file has, for speculation.
+        `heads` also loads next-token heads that the file has, for speculation. `mlock` has the
+        system never swap them out.
         `devices` are ggml's device names, none for the CPU alone; `gpu_layers` -1 is all.
         `progress` is called with 0.0 to 1.0 and stops the load by returning False.
         Raises LoadError, and UsageError for a device that is not there.
@@ -44,6 +48,8 @@ class Weights:
         params.n_gpu_layers = (999 if gpu_layers < 0 else gpu_layers) if devices else 0
         params.use_extra_bufts = extra_buffers
         params.load_mtp = heads
+        if mlock:
+            params.load_mode = api.LLAMA_LOAD_MODE_MMAP_MLOCK
         if progress is not None:
             params.progress_callback = api.llama_progress_callback(
                 lambda fraction, _: progress(fraction)
@@ -58,6 +64,12 @@ class Weights:
             raise LoadError(
                 f"llama.cpp could not load `{files[0].name}`: {library.complaints()}",
                 hint="run `geniex doctor` on it; a newer llama-cpp-python may know this model",
+            )
+        if mlock and (failed := _lock_failure(library.recent)):
+            api.llama_model_free(handle)
+            raise LoadError(
+                f"`--mlock`: the system does not keep `{files[0].name}` in memory: {failed}",
+                hint="raise the limit (`ulimit -l` shows it in KiB), or leave `--mlock` out",
             )
         self.handle: int | None = handle
         self.chat_template = self.metadata("tokenizer.chat_template")
@@ -90,6 +102,11 @@ class Weights:
             handle, self.handle = self.handle, None
         if handle is not None:
             self._library.api.llama_model_free(handle)
+
+
+def _lock_failure(lines: Iterable[str]) -> str | None:
+    """Why weights could not be locked: llama.cpp goes on without it, and only logs that."""
+    return next((line.split(": ")[-1] for line in lines if _LOCK_FAILED.search(line)), None)
 
 
 def _device_array(library: Library, names: Sequence[str]) -> ctypes.Array[ctypes.c_void_p]:

@@ -195,6 +195,7 @@ class Speculation:
                     gpu_layers=load.gpu_layers,
                     extra_buffers=load.extra_buffers,
                     heads=self.wanted.mode == "shared",
+                    mlock=load.mlock,
                 )
             model, context = self._model_drafter(
                 library, weights, draft_weights, options, self.wanted.mode
@@ -233,7 +234,8 @@ class Speculation:
         mode: Mode,
     ) -> tuple[ModelDrafter, Context]:
         if mode == "simple":
-            context = Context(library, draft, options)
+            # a model of its own may have other heads, and its cache is small
+            context = Context(library, draft, replace(options, kv_type="f16"))
         elif draft.hidden_size != weights.hidden_size:
             # llama.cpp would read past its memory: checked before the context exists
             raise SpeculativeError(
