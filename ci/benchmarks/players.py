@@ -45,27 +45,32 @@ class Player(Protocol):
         ...
 
 
+def loaded(path: Path, *, threads: int, context: int, **options: Any) -> Any:
+    """Our runtime's model of a file; `options` are further ones of LoadOptions."""
+    from geniex_catalogue.gguf import read_header
+    from geniex_catalogue.resolver import ResolvedModel
+    from geniex_runtimes.llama_cpp.runtime import LlamaCppRuntime
+    from geniex_runtimes.options import LoadOptions
+
+    resolved = ResolvedModel(
+        name=str(path),
+        ref=None,
+        format="gguf",
+        path=path,
+        files=(path,),
+        precision=None,
+        size=path.stat().st_size,
+        header=read_header(path),
+    )
+    settings = LoadOptions(threads=threads, context_length=context, **options)
+    return LlamaCppRuntime().load(resolved, settings)
+
+
 class Geniex:
     """Our own engine, through the contract of a runtime."""
 
     def __init__(self, setting: Setting) -> None:
-        from geniex_catalogue.resolver import ResolvedModel
-        from geniex_runtimes.llama_cpp.runtime import LlamaCppRuntime
-        from geniex_runtimes.options import LoadOptions
-
-        path = setting.model
-        resolved = ResolvedModel(
-            name=str(path),
-            ref=None,
-            format="gguf",
-            path=path,
-            files=(path,),
-            precision=None,
-            size=path.stat().st_size,
-            header=None,
-        )
-        options = LoadOptions(threads=setting.threads, context_length=setting.context)
-        self._model = LlamaCppRuntime().load(resolved, options)
+        self._model = loaded(setting.model, threads=setting.threads, context=setting.context)
 
     def tokenize(self, text: str) -> list[int]:
         """As `generate` would tokenise it; special tokens in the text count."""

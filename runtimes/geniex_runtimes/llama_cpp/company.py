@@ -21,6 +21,10 @@ LEAST_TOGETHER = 4
 _TRIED = 8
 # ggml's numbers of Q2_K and Q4_K, which round differently once an x86 build has repacked them
 _REPACKED_APART = frozenset({10, 12})
+# Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K: tried out, a prompt's numbers are the same in parts of
+# FINE_ROWS rows (a part of CPU_ROWS, and whole tiles of every kernel) as in parts of CPU_ROWS
+_FINE = frozenset({2, 3, 6, 7, 8, *range(10, 15)})
+FINE_ROWS = 20
 _X86 = frozenset({"x86_64", "amd64"})
 
 
@@ -28,11 +32,13 @@ _X86 = frozenset({"x86_64", "amd64"})
 class Limits:
     """The most `rows` of answers to evaluate together.
 
-    No part of a prompt that is longer is evaluated with less than `rest` rows.
+    No part of a prompt that is longer is evaluated with less than `rest` rows, and it may be cut at
+    multiples of `cut`.
     """
 
     rows: int = BATCH_ROWS
     rest: int = 1
+    cut: int = CPU_ROWS
 
     def share(self, rows: int) -> int:
         """How many of so many rows to evaluate at once: as many groups as must be, of one size."""
@@ -60,9 +66,10 @@ def limits(
     rest = tiling.TILED_FROM if tiling.has_kernel(header) else 1
     tried = min(slots * context.options.outputs, _TRIED)
     alike = exact_rows(library, context, vocab_size, tried) if slots > 1 else tried
+    cut = FINE_ROWS if _only(header, _FINE) else CPU_ROWS
     if alike == tried or alike < LEAST_TOGETHER:
-        return Limits(rest=rest)
-    return Limits(alike, rest)
+        return Limits(rest=rest, cut=cut)
+    return Limits(alike, rest, cut)
 
 
 def repacking(header: GGUFHeader | None, options: LoadOptions) -> bool:
@@ -80,3 +87,10 @@ def _has(header: GGUFHeader | None, kinds: Container[int]) -> bool:
     if header is None or platform.machine().lower() not in _X86:
         return False
     return any(tensor.type in kinds for tensor in header.tensors)
+
+
+def _only(header: GGUFHeader | None, kinds: Container[int]) -> bool:
+    """Whether all matrices of a model are of these kinds."""
+    if header is None:
+        return False
+    return all(tensor.type in kinds for tensor in header.tensors if len(tensor.shape) > 1)

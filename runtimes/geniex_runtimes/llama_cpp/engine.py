@@ -1,8 +1,8 @@
 """The engine: one thread that owns a context and serves every request from it, turn by turn.
 
-Each turn evaluates the last token of every slot that is answering, together, and then a prompt
-chunk of the slot that has waited longest. Requests join and leave between turns (continuous
-batching, as in Orca, Yu et al., OSDI 2022).
+Each turn evaluates the last token of every slot that is answering, together, and then prompt chunks
+as far as their pace allows. Requests join and leave between turns (continuous batching, as in Orca,
+Yu et al., OSDI 2022).
 """
 
 import logging
@@ -16,13 +16,9 @@ from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.contract import FinishReason
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.company import Limits
-from geniex_runtimes.llama_cpp.context import (
-    BATCH_ROWS,
-    CPU_ROWS,
-    AbortedError,
-    Context,
-)
+from geniex_runtimes.llama_cpp.context import BATCH_ROWS, CPU_ROWS, AbortedError, Context
 from geniex_runtimes.llama_cpp.library import Library
+from geniex_runtimes.llama_cpp.pace import Pace
 from geniex_runtimes.llama_cpp.seating import Keeper, Seating
 from geniex_runtimes.llama_cpp.slot import Slot, Task
 from geniex_runtimes.llama_cpp.speculative.drafter import Rows
@@ -33,11 +29,6 @@ from geniex_runtimes.llama_cpp.weights import Weights
 log = logging.getLogger("geniex.llama_cpp.engine")
 
 _Ending: TypeAlias = tuple[FinishReason, str]
-
-# prompt rows per turn, while others are answering (bounds the pause in their streams) and else.
-# Whole multiples of what a CPU evaluates at once: where a prompt is cut must not show either
-SHARED_PREFILL_ROWS = 2 * CPU_ROWS
-PREFILL_ROWS = BATCH_ROWS // CPU_ROWS * CPU_ROWS
 
 
 class Engine:
@@ -65,6 +56,8 @@ class Engine:
         self._weights = weights
         self._context = context
         self._batch = Batch(library, BATCH_ROWS)
+        cut = self._limits.cut if weights.rolls_back else CPU_ROWS
+        self._pace = Pace(on_cpu=context.options.on_cpu, cut=cut)
         self._seating = Seating(weights, context, self._limits, speculator, keeper)
         self._slots = self._seating.slots
         self._waiting: deque[Task] = deque()
@@ -155,7 +148,7 @@ class Engine:
                 self._seating.free(slot)
 
     def _turn(self) -> None:
-        """Give every slot that answers its next tokens, and one slot's prompt its next chunk.
+        """Give every slot that answers its next tokens, and prompts their next chunks.
 
         They are evaluated apart, and no more answers together than round alike: which neighbours a
         slot has, and what they do, never shows in its numbers.
@@ -171,10 +164,20 @@ class Engine:
         for group in self._groups(answering):
             if not self._evaluate(self._fill_answers(group)):
                 return
-        waiting = [slot for slot in self._slots if slot.prefilling]
-        if waiting:
-            first = min(waiting, key=lambda slot: slot.task.started if slot.task else 0.0)
-            self._evaluate(self._fill_prompt(first, shared=bool(answering)))
+        self._prefill(shared=bool(answering))
+
+    def _prefill(self, *, shared: bool) -> None:
+        """Evaluate a chunk of one slot's prompt, or several chunks beside answers that are slow."""
+        pace = self._pace
+        while waiting := [slot for slot in self._slots if slot.prefilling]:
+            if shared and not pace.allows():
+                return
+            one = pace.next(waiting)
+            outputs = self._fill_prompt(one, pace.rows(shared=shared))
+            evaluated = self._evaluate(outputs)
+            if not shared or not evaluated:
+                return
+            pace.spend(sum(len(rows.tokens) for rows in self._rows))
 
     def _evaluate(self, outputs: list[tuple[Slot, int]]) -> bool:
         """Evaluate the batch, and give the slots with logits their next tokens; False: stopped."""
@@ -244,11 +247,10 @@ class Engine:
             outputs.append((slot, row))
         return outputs
 
-    def _fill_prompt(self, slot: Slot, *, shared: bool) -> list[tuple[Slot, int]]:
+    def _fill_prompt(self, slot: Slot, most: int) -> list[tuple[Slot, int]]:
         """Fill the batch with a slot's next prompt chunk; return the slot at its prompt's end."""
         prompt = slot.task.prompt if slot.task is not None else []
         start = len(slot.tokens)
-        most = SHARED_PREFILL_ROWS if shared else PREFILL_ROWS
         chunk = prompt[start : start + self._limits.chunk(len(prompt) - start, most)]
         self._batch.clear()
         self._batch.add(slot.index, start, chunk, all_logits=False)

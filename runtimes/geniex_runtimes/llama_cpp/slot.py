@@ -158,6 +158,11 @@ class Slot:
         """Whether part of the task's prompt has no cells yet."""
         return self.task is not None and len(self.tokens) < len(self.task.prompt)
 
+    @property
+    def left(self) -> int:
+        """How many tokens of the task's prompt have no cells yet."""
+        return len(self.task.prompt) - len(self.tokens) if self.task is not None else 0
+
     def shared(self, prompt: Sequence[int]) -> int:
         """How many leading tokens of a prompt the slot holds."""
         length = min(len(self.tokens), len(prompt))
