@@ -76,7 +76,8 @@ class ConfigFile:
     def _text(self) -> str | None:
         try:
             return read_regular(self.path, _MAX_BYTES).decode("utf-8-sig", errors="replace")
-        except FileNotFoundError:
+        # a home that is no folder, such as /dev/null, has no file either
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as exc:
             raise StoreError(f"cannot read `{self.path}`: {exc.strerror}") from exc
