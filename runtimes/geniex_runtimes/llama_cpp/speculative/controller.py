@@ -150,10 +150,15 @@ class Controller:
         even the few microseconds of choosing would show on a small model.
         """
         one = self._slots[slot]
-        if not one.adapt or one.best or one.asked or (one.most and one.rates[0].rising):
+        if not one.adapt:
             return 0
-        if one.opening:
+        if one.trial:
+            self._weigh(one)  # what the trial has shown counts already
+        if one.best or one.opening or (one.most and one.rates[0].rising):
             return 0
+        if one.trial:
+            # nobody will look at the step after it, which has other rows again
+            one.credit -= self._switch * one.tokens[0] / one.times[0]
         other = self._worth_trying(one)
         if other == 0:
             wait = _HOPELESS_GAP - one.waited

@@ -9,6 +9,7 @@ from geniex_runtimes.llama_cpp.slot import Slot, Task
 from geniex_runtimes.llama_cpp.speculative.controller import Controller
 from geniex_runtimes.llama_cpp.speculative.costs import MOST_ROWS
 from geniex_runtimes.llama_cpp.speculative.drafter import Ask, Drafter, Rows
+from geniex_runtimes.llama_cpp.speculative.misfit import Misfit
 
 log = logging.getLogger("geniex.llama_cpp.speculation")
 
@@ -21,9 +22,18 @@ class Speculator:
     """Serves every slot of an engine with one drafter. Belongs to the engine's thread."""
 
     def __init__(
-        self, drafter: Drafter, controller: Controller, context: Context | None = None
+        self,
+        drafter: Drafter,
+        controller: Controller,
+        context: Context | None = None,
+        misfit: Misfit | None = None,
     ) -> None:
-        """`controller` knows the costs; `context` is the drafter's own, where it has one."""
+        """`controller` knows the costs; `context` is the drafter's own, where it has one.
+
+        `misfit` tells of a draft model that is never right.
+        """
+        self._misfit = misfit
+        self._misfit_told = False
         self._drafter = drafter
         self._controller = controller
         self._context = context
@@ -141,6 +151,8 @@ class Speculator:
         self._reports.append((slot.index, proposed, accepted))
         if proposed:
             task.tally.count(proposed, accepted)
+            if self._misfit is not None:
+                self._misfit.count(proposed, accepted)
             task.tally.draft_time += self._draft_seconds
             task.tally.verify_time += self._verify_seconds
             verified = next(one for one in self._rows if one.slot == slot.index)
@@ -164,7 +176,7 @@ class Speculator:
                 rows,
                 steady=steady,
             )
-            if not proposed and slot in self._resting:
+            if slot in self._resting:
                 self._resting[slot] = self._controller.rest(slot)
         self._reports.clear()
 
@@ -176,6 +188,11 @@ class Speculator:
         task.tally.state, task.tally.reason = self._controller.state(slot.index)
         if task.tally.asked and not task.tally.proposed:
             task.tally.state, task.tally.reason = "on", "no draft was proposed in this answer"
+        if self._misfit is not None and (note := self._misfit.note):
+            task.tally.reason = "; ".join(filter(None, (task.tally.reason, note)))
+            if not self._misfit_told:
+                self._misfit_told = True
+                log.warning("%s", note)
         if task.tally.state != self._told:
             self._told = task.tally.state
             log.info("speculation is %s %s", task.tally.state, task.tally.reason)

@@ -57,6 +57,28 @@ def test_resting_lasts_until_the_next_trial() -> None:
     assert len(gaps) > 10 and min(gaps[10:]) >= 16 and max(gaps[10:]) <= 120
 
 
+def test_after_a_trial_that_shows_nothing_the_slot_rests_at_once() -> None:
+    machine = MACHINES["toy"]
+    controller = Controller(machine.costs(), 3)
+    controller.begin(0)
+    for left in range(3, -1, -1):
+        assert controller.choose(0) == 1
+        controller.record(0, 1, 0, machine.rows[1], machine.draft[0])
+        # the next of the opening trials is due, else nothing for a while
+        assert (controller.rest(0) > 0) is (left == 0)
+
+
+def test_after_a_trial_that_shows_much_the_slot_goes_on() -> None:
+    machine = MACHINES["cheap rows"]
+    controller = Controller(machine.costs(), 3)
+    controller.begin(0)
+    for _ in range(20):
+        asked = controller.choose(0)
+        drafting = machine.draft[asked - 1] if asked else 0.0
+        controller.record(0, asked, asked, machine.rows[asked], drafting)
+        assert asked == 0 or controller.rest(0) == 0
+
+
 def test_a_trial_is_charged_with_the_graphs_that_it_makes_llama_cpp_build() -> None:
     machine = MACHINES["cheap rows"]
 
