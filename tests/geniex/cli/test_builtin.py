@@ -80,6 +80,33 @@ def test_a_context_that_is_too_short(cli: Cli) -> None:
     assert "context_length_exceeded" in result.err and "--nctx" in result.err
 
 
+def test_a_smaller_kv_cache(cli: Cli) -> None:
+    flags = ("--kv-type", "Q8_0", "--temperature", "0", "--verbose")
+    result = cli("infer", "-p", QUESTION, *flags)
+    assert (result.code, result.out) == (0, ANSWER) and "kv=q8_0" in result.err
+    half, small = (cli("doctor", "--kv-type", kind) for kind in ("f16", "q4_0"))
+    assert "KV cache" not in half.out and "tokens, KV cache in q4_0" in small.out
+    cli("config", "set", "kv_type", "q4_0")
+    assert cli("info", "tiny", "--json").json["kv_type"] == "q4_0"
+    cli("config", "unset", "kv_type")
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--kv-type", "q9"), "`q9` is no type of a KV cache"),
+        (("--flash-attn", "maybe"), "`maybe` is no setting of flash attention"),
+        (("--kv-type", "q8_0", "--flash-attn", "off"), "needs flash attention"),
+    ],
+)
+@pytest.mark.parametrize("command", [("infer", "-p", "hi"), ("doctor",), ("bench",)], ids=" ".join)
+def test_a_cache_that_cannot_be(
+    cli: Cli, command: tuple[str, ...], flags: tuple[str, ...], told: str
+) -> None:
+    result = cli(*command, *flags)
+    assert (result.code, result.out) == (2, "") and told in result.err
+
+
 def test_as_a_process(shared_data: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "geniex", "infer", "-p", QUESTION, "--temperature", "0"],

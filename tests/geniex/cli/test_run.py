@@ -132,10 +132,20 @@ class TestRequests:
 
     def test_loading_is_a_part_of_each_request(self, cli: Cli, server: ScriptedServer) -> None:
         flags = ("--nctx", "512", "--ngl", "0", "-c", "CPU", "--spec-type", "draft-mtp")
-        draft = ("--draft-model", "org/draft:Q4_0", "--draft-tokens", "2", "--draft-min", "1")
+        draft = (
+            "--kv-type",
+            "Q8_0",
+            "--draft-model",
+            "org/draft:Q4_0",
+            "--draft-tokens",
+            "2",
+            "--draft-min",
+            "1",
+        )
         cli("run", "org/repo", *flags, *draft, "--draft-p-min", "0.5", "--require-spec", "-p", "hi")
         fields = {
             "nctx": 512,
+            "kv_type": "q8_0",
             "ngl": 0,
             "compute": "cpu",
             "spec_type": "draft-mtp",

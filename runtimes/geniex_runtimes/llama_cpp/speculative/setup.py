@@ -16,6 +16,7 @@ from geniex_runtimes.llama_cpp.speculative.controller import QUICK_STEP, Control
 from geniex_runtimes.llama_cpp.speculative.drafter import Drafter
 from geniex_runtimes.llama_cpp.speculative.exactness import exact_rows
 from geniex_runtimes.llama_cpp.speculative.measure import measure
+from geniex_runtimes.llama_cpp.speculative.misfit import Misfit
 from geniex_runtimes.llama_cpp.speculative.model_drafter import Mode, ModelDrafter
 from geniex_runtimes.llama_cpp.speculative.ngram import NgramMapK, NgramSimple
 from geniex_runtimes.llama_cpp.speculative.ngram_mod import NgramMod
@@ -166,7 +167,8 @@ class Speculation:
             self.close()
             options = replace(options, checkpoints=True)
             drafter, context = self._contexts(library, weights, load, options, n_max)
-        self.speculator = Speculator(drafter, Controller(costs, n_max), context)
+        misfit = Misfit(options.kv_type) if self.wanted.mode is not None else None
+        self.speculator = Speculator(drafter, Controller(costs, n_max), context, misfit)
 
     def _contexts(
         self,
