@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from ci.soaking.kinds import BUSY, KINDS, Body, fault_of
-from ci.soaking.questions import TEXT, VECTORS, Answer, Book, Question, read, varied
+from ci.soaking.questions import TEXT, VECTORS, Answer, Book, BusyError, read, varied
 from ci.soaking.shelf import GONE, Shelf
 
 CLIENTS = 8
@@ -188,24 +188,27 @@ class Soak:
         began = time.monotonic()
         status, data = self.asker.ask(question.path, body, ending, rng)
         meant = self._shelf.meant(model, began, time.monotonic())
-        if status in (0, BUSY) or (ending != "whole" and status == 200):
+        cut = ending != "whole"
+        if status in (0, BUSY) or (cut and status == 200) or _explained(status, data, meant, cut):
             return question.name, status, None
         what = f"{json.dumps(body)[:300]}: {status}, {data[:600]!r}"
-        if status == _MISSING and None in meant and b"model_not_found" in data:
-            return question.name, status, None
-        # a fault of the store, and the answer says which one
-        if status == _FAILED and GONE in meant and b"is missing. Pull it again" in data:
-            return question.name, status, None
         if status != 200:
             return question.name, status, what
-        answer = read(question.path, data)
+        try:
+            answer = read(question.path, data)
+        except BusyError:
+            return question.name, BUSY, None
         with self._lock:
             self.report.compared[model] += 1
-        if self._right(question, answer, meant):
+        known = meant - {None, GONE}
+        if any(self._book.knows(str(digest), question, answer) for digest in known):
             return question.name, status, None
         return question.name, status, f"not what it gave alone: {what}"
 
-    def _right(self, question: Question, answer: Answer, meant: set[str | None]) -> bool:
-        assert self._book is not None
-        known = meant - {None, GONE}
-        return any(self._book.knows(str(digest), question, answer) for digest in known)
+
+def _explained(status: int, data: bytes, meant: set[str | None], cut: bool) -> bool:
+    """Whether it is an error that what the name meant explains; one that is cut has no text."""
+    if status == _MISSING and None in meant:
+        return cut or b"model_not_found" in data
+    # a fault of the store, and the answer says which one
+    return status == _FAILED and GONE in meant and (cut or b"is missing. Pull it again" in data)

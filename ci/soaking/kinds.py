@@ -142,7 +142,10 @@ def fault_of(kind: Kind, status: int, data: bytes, *, whole: bool) -> str | None
     if status != 200:
         error = json.loads(data)["error"] if whole else None
         return None if error is None or error["message"] else "an error without a message"
-    if b'"error":{' in data or b"response.failed" in data:
+    failed = b'"error":{' in data or b"response.failed" in data
+    if failed and b'"server_busy"' in data:
+        return None  # it had waited for so long that the stream had begun
+    if failed:
         return f"an error in a stream: {data[-500:]!r}"
     ends = (b"data: [DONE]", b"response.completed", b"response.incomplete", b"}", b"# TYPE")
     if whole and not any(end in data[-20000:] for end in ends):

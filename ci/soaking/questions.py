@@ -17,6 +17,10 @@ _RESPONSES, _EMBEDDINGS, _TOKENIZE = "/v1/responses", "/v1/embeddings", "/tokeni
 _NEAR = 1e-4  # of a vector's values: toys have float weights, whose sums differ by the batch
 
 
+class BusyError(Exception):
+    """Raised for a stream that was turned away once it had begun: it had waited for long."""
+
+
 @dataclass(frozen=True)
 class Question:
     """What is asked, but for the model's name; `streams` where the answer may come as events."""
@@ -84,7 +88,7 @@ def varied(question: Question, rng: random.Random, *, pair: bool) -> Body:
 def read(path: str, data: bytes) -> Answer:
     """The part of an answer that is to be the same each time, streamed or not.
 
-    Raises ValueError or LookupError for what is no whole answer.
+    Raises BusyError, and ValueError or LookupError for what is no whole answer.
     """
     if not data.startswith((b"data:", b"event:", b":")):
         return _READ[path](json.loads(data))
@@ -103,7 +107,10 @@ def _events(data: bytes) -> Iterator[Any]:
     for line in data.decode().splitlines():
         if line.startswith("data: ") and line != "data: [DONE]":
             event = json.loads(line.removeprefix("data: "))
-            if "error" in event and event["error"] is not None:
+            error = event.get("error") or event.get("response", {}).get("error")
+            if error is not None and error["code"] == "server_busy":
+                raise BusyError
+            if error is not None:
                 raise ValueError(f"an error in a stream: {event}")
             yield event
 

@@ -20,6 +20,7 @@ _CHATS = ("soak/a-chat", "soak/b-chat", "soak/c-chat", "soak/d-chat")
 _DISK = 64  # MiB beside what is given
 _WARM_UP = 0.3  # of the time
 _SHARE = 0.6  # of what all models would take together, so that some have to go
+_SPARE = 1.2  # of the largest one
 _FLAGS = ("--nctx", "1024", "--log", "info")
 
 Tell = Callable[[str], None]
@@ -95,7 +96,7 @@ def _alone(stage: Stage, folder: Path, tell: Tell) -> tuple[Book, int]:
                 book.fill(digest, name, questions, asker.answer)
             sizes += [one["bytes"] for one in asker.loaded()]
     different = len({digest for digest, _ in book.answers})
-    budget = max(*sizes, round(sum(sizes) * _SHARE))
+    budget = max(round(max(sizes) * _SPARE), round(sum(sizes) * _SHARE))
     tell(f"{len(book.answers)} answers of {different} models alone; {budget / 2**20:.0f} MiB")
     return book, budget
 
