@@ -40,6 +40,11 @@ def test_cost_is_counted_per_verification(own: float, passed: bool) -> None:
     assert mtp.report_cost([replace(ROUND, own=40 * own)], 3) is passed
 
 
+@pytest.mark.parametrize(("own", "passed"), [(0.039, True), (0.041, False)])
+def test_our_share_of_a_step_of_a_large_pair_is_judged(own: float, passed: bool) -> None:
+    assert mtp.report_share([replace(ROUND, own=own)]) is passed
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs", "agree"),
     [
