@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from geniex.cli import options as shared
+from geniex.cli import watching
 from geniex.cli.output import Output
 from geniex.cli.stderr_writer import unblocked_stderr
 from geniex.config import Settings
@@ -100,6 +101,7 @@ def serve(
         Path | None,
         typer.Option("--grammar-dir", help="The only folder that `grammar_path` may name files in"),
     ] = None,
+    log_prompts: watching.LogPrompts = None,
     ssl_keyfile: Annotated[
         Path | None, typer.Option("--ssl-keyfile", help="The key of the certificate, PEM")
     ] = None,
@@ -170,7 +172,8 @@ def serve(
         pinned=pins,
         paths=paths,
     )
-    return _run(settings, options, pool, address, (ssl_keyfile, ssl_certfile))
+    watch = ctx.with_resource(watching.watched(log_prompts))
+    return _run(settings, options, pool, address, (ssl_keyfile, ssl_certfile), watch)
 
 
 def _run(
@@ -179,6 +182,7 @@ def _run(
     pool_options: "PoolOptions",
     address: "Address",
     tls: tuple[Path | None, Path | None],
+    watch: watching.Watch,
 ) -> int:
     from geniex.server import lifecycle
     from geniex.server.app import build_app
@@ -190,10 +194,13 @@ def _run(
     # an engine that has a decode's result waits this long at most for the interpreter
     sys.setswitchinterval(_SWITCH_INTERVAL)
     sockets, address = listen_at(address)
-    state = ServerState(settings, options, Pool(settings, pool_options))
+    pool = Pool(settings, pool_options)
+    state = ServerState(settings, options, pool, tracing=watch.tracing, prompts=watch.prompts)
 
     def listening() -> None:
         output.tell(f"Listening on {address.url}")
+        for text in watch.notes:
+            output.tell(text)
         if settings.best:
             known = ", ".join(f"{best.model} ({best.text()})" for best in settings.best)
             output.tell(f"Best settings of `geniex bench` are used: {known}")

@@ -16,6 +16,7 @@ from geniex.server.embeddings import router as embeddings
 from geniex.server.envelope import Envelope, Guard
 from geniex.server.lifecycle import lifespan
 from geniex.server.models import router as models
+from geniex.server.recording import Recorder
 from geniex.server.responses import router as responses
 from geniex.server.security import BodyLimit, Gate, PageCheck, cross_origin
 
@@ -47,6 +48,7 @@ def build_app(state: ServerState) -> FastAPI:
             Middleware(Gate, state=state),
             Middleware(BodyLimit, most=state.options.max_body),
             Middleware(BodyType),
+            *([Middleware(Recorder, log=state.prompts)] if state.prompts is not None else []),
         ],
     )
     handlers.install(app, state)

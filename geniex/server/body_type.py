@@ -21,7 +21,8 @@ class BodyType:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, with another type where the one given was nobody's choice."""
         if scope["type"] == "http" and scope["method"] == "POST" and _is_unthought(scope):
-            scope = {**scope, "headers": list(scope["headers"])}
+            # not a copy of the scope: the route is written into it, for who is outside
+            scope["headers"] = list(scope["headers"])
             MutableHeaders(scope=scope)["content-type"] = _JSON
         await self._app(scope, receive, send)
 

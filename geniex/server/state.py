@@ -12,6 +12,7 @@ from geniex.server.options import ServerOptions
 
 if TYPE_CHECKING:
     from geniex.server.pool import Pool
+    from geniex.server.prompt_log import PromptLog
     from geniex.server.tracing import Tracing
 
 
@@ -29,6 +30,7 @@ class ServerState:
     pool: Pool
     metrics: Metrics = field(default_factory=Metrics)
     tracing: Tracing | None = None
+    prompts: PromptLog | None = None
     started: float = field(default_factory=time.time)
     draining: bool = False
     active: int = 0

@@ -91,9 +91,12 @@ class Tracing:
 
         # what the SDK says of each failed attempt: ours says it once
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-        # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win over these
-        resource = Resource({"service.name": "geniex", "service.version": __version__})
-        resource = resource.merge(Resource.create())
+        resource = Resource.create()
+        own = {"service.name": "geniex", "service.version": __version__}
+        # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win
+        if not str(resource.attributes["service.name"]).startswith("unknown_service"):
+            own["service.name"] = str(resource.attributes["service.name"])
+        resource = resource.merge(Resource(own))
         self._exporter = PatientExporter(exporter)
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))

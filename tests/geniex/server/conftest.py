@@ -14,7 +14,9 @@ from geniex.config import Settings
 from geniex.server.app import build_app
 from geniex.server.options import ServerOptions
 from geniex.server.pool import Pool, PoolOptions
+from geniex.server.prompt_log import PromptLog
 from geniex.server.state import ServerState
+from geniex.server.tracing import Tracing
 from geniex.session import load_model
 from geniex_runtimes.fake import FakeRuntime
 from tests.geniex.conftest import Scripted, install
@@ -52,12 +54,16 @@ def serve(scripted: Scripted, tmp_path: Path) -> Iterator[Serve]:
             settings: dict[str, Any] | None = None,
             opener: Any = load_model,
             pool: dict[str, Any] | None = None,
+            prompts: PromptLog | None = None,
+            tracing: Tracing | None = None,
             **options: Any,
         ) -> Served:
             installed = scripted(runtime or FakeRuntime(name="llama_cpp"))
             chosen = Settings(data_dir=tmp_path / "data", **(settings or {}))
             models = Pool(chosen, PoolOptions(**(pool or {})), opener=opener)
-            state = ServerState(chosen, ServerOptions(**options), models)
+            state = ServerState(
+                chosen, ServerOptions(**options), models, prompts=prompts, tracing=tracing
+            )
             app = build_app(state)
             # its start and end are those of the pool
             client = stack.enter_context(TestClient(app))

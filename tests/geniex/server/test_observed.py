@@ -60,6 +60,12 @@ def test_what_a_request_took(client: TestClient, lines: Lines) -> None:
     assert "cancelled" not in found and "error" not in found
 
 
+def test_the_route_is_known_where_the_type_was_not_given(client: TestClient, lines: Lines) -> None:
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    client.post("/v1/chat/completions", content=json.dumps(CHAT), headers=headers)
+    assert lines.access()[0]["route"] == "/v1/chat/completions"
+
+
 def test_no_prompt_no_answer_no_query(client: TestClient, lines: Lines) -> None:
     headers = {"authorization": "Bearer hidden-key"}
     client.post("/v1/chat/completions?key=hidden", json=CHAT, headers=headers)
