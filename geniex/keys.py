@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from typing import get_args
 
 from geniex_catalogue.errors import UsageError
-from geniex_runtimes.contract import SIMULATOR
-from geniex_runtimes.options import FlashAttention, KvType, QairtEngine
+from geniex_runtimes.options import SIMULATOR, FlashAttention, KvType, QairtEngine
 from geniex_runtimes.planning import REQUIRABLE
 
 COMPUTE_UNITS = ("cpu", "gpu", "npu", "hybrid")
 QAIRT_ENGINES: tuple[QairtEngine, ...] = get_args(QairtEngine)
 KV_TYPES: tuple[KvType, ...] = get_args(KvType)
 FLASH: tuple[FlashAttention, ...] = get_args(FlashAttention)
+# as an origin: pages that this machine serves
+LOOPBACK = "loopback"
+NONE = "none"
+_HOST = re.compile(r"(?:\*\.)?[\w-]+(?:\.[\w-]+)*\.?", re.ASCII)
 _SWITCH = {True: ("yes", "on", "true", "1"), False: ("no", "off", "false", "0")}
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/,]+", re.IGNORECASE)
 
@@ -61,7 +64,10 @@ def parse_compute(text: str) -> str:
 
 
 def parse_origins(text: str) -> str:
-    """Web origins with commas, without spaces and slashes at their ends; `*` is any page."""
+    """Web origins with commas, without spaces and slashes at their ends.
+
+    `*` is any page, `loopback` those of this machine, `none` no page but the server's own.
+    """
     origins = [origin.strip().rstrip("/") for origin in text.split(",") if origin.strip()]
     bad = next((o for o in origins if o != "*" and not _ORIGIN.fullmatch(o)), None)
     if bad is not None:

@@ -8,7 +8,8 @@ from geniex.client.model import ServedAnswer, ServedModel
 from geniex.session import Answer, OpenModel
 from geniex.speculation import REFUSED
 from geniex.timings import drafting, timings
-from geniex_runtimes.contract import SIMULATOR, Profile
+from geniex_runtimes.contract import Profile
+from geniex_runtimes.options import SIMULATOR
 
 
 def block(profile: Profile, devices: Sequence[str] = ()) -> str:

@@ -7,7 +7,8 @@ from geniex_catalogue.errors import NoRuntimeError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_catalogue.sizes import size_text
 from geniex_runtimes import compute, memory
-from geniex_runtimes.contract import NPU, SIMULATOR, Device, HardwareProfile
+from geniex_runtimes.contract import Device, HardwareProfile
+from geniex_runtimes.options import NPU, SIMULATOR
 from geniex_runtimes.planning import Compiled, Plan, Wish
 
 # bytes that a worker process takes beside the bundle's files, measured on the simulator

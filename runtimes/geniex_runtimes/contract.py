@@ -13,10 +13,6 @@ if TYPE_CHECKING:
 # what a runtime says first where speculation was asked for and cannot be set up
 SPEC_FALLBACK = "speculative decoding setup failed; falling back to plain decoding"
 
-# the devices of qairt: the Hexagon NPU of a Snapdragon, and on x86 Qualcomm's simulator of one
-NPU = "NPU"
-SIMULATOR = "HTP simulator"
-
 SpecState: TypeAlias = Literal["on", "reduced", "off"]
 FinishReason: TypeAlias = Literal["stop", "length", "cancelled"]
 

@@ -1,10 +1,12 @@
 """What the KV cache of a context is kept in: how large that is, and where it cannot be."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from geniex_catalogue.errors import UsageError
-from geniex_catalogue.gguf import GGUFHeader
 from geniex_runtimes.options import FlashAttention, KvType
+
+if TYPE_CHECKING:
+    from geniex_catalogue.gguf import GGUFHeader
 
 # type -> (values of a block, bytes of a block), as ggml lays them out
 _BLOCKS: Final[dict[KvType, tuple[int, int]]] = {
@@ -33,7 +35,7 @@ def is_quantised(kind: KvType) -> bool:
     return _BLOCKS[kind][0] > 1
 
 
-def check(kind: KvType, flash_attention: FlashAttention, header: GGUFHeader | None) -> None:
+def check(kind: KvType, flash_attention: FlashAttention, header: "GGUFHeader | None") -> None:
     """Raise UsageError for a cache that llama.cpp would refuse once the weights are loaded.
 
     A quantised one takes flash attention, and heads that are whole blocks (32 values) long.

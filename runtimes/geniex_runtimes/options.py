@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     # for a type alone: every command imports this file, and the resolver brings half the catalogue
     from geniex_catalogue.resolver import ResolvedModel
 
+# the devices of qairt: the Hexagon NPU of a Snapdragon, and on x86 Qualcomm's simulator of one
+NPU = "NPU"
+SIMULATOR = "HTP simulator"
+
 ComputeUnit: TypeAlias = Literal["cpu", "gpu", "npu", "hybrid"]
 QairtEngine: TypeAlias = Literal["genie", "ort"]
 KvType: TypeAlias = Literal["f16", "bf16", "f32", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
@@ -55,13 +59,13 @@ class LoadOptions:
     `speculative` is what to set up and what requests do unless they say otherwise; `draft` is its
     draft model, where it needs one. `data_dir` is where a runtime remembers what it has tried out
     on this machine (None: it tries nothing out). `isolate` has the model in a worker process, which
-    native faults may end; a worker tries nothing out in another child. `embedding` loads a model for `embed` alone.
-    `keep_heads` loads next-token heads even where nothing speculates yet, so that a later load of
-    the same files that does can share the weights. `qairt_engine` is what runs a bundle (None:
-    genie, else ort where libGenie is missing); with `sliding_window` its answers go on past the
-    context, without the oldest tokens. `kv_type` is what the KV cache is kept in. `flash_attention`
-    "auto" is on where it is exact (CPU, NPU), else llama.cpp's choice. `mlock` keeps the weights
-    from being swapped out. `prefix_cache` None keeps nothing on disk.
+    native faults may end; a worker tries nothing out in another child. `embedding` loads a model
+    for `embed` alone. `keep_heads` loads next-token heads even where nothing speculates yet, so
+    that a later load of the same files that does can share the weights. `qairt_engine` is what runs
+    a bundle (None: genie, else ort where libGenie is missing); with `sliding_window` its answers go
+    on past the context, without the oldest tokens. `kv_type` is what the KV cache is kept in.
+    `flash_attention` "auto" is on where it is exact (CPU, NPU), else llama.cpp's choice. `mlock`
+    keeps the weights from being swapped out. `prefix_cache` None keeps nothing on disk.
     """
 
     compute: ComputeUnit = "cpu"

@@ -9,8 +9,9 @@ from types import ModuleType
 import pytest
 
 from geniex_runtimes import hardware, registry
-from geniex_runtimes.contract import SIMULATOR, Device, HardwareProfile
+from geniex_runtimes.contract import Device, HardwareProfile
 from geniex_runtimes.fake import FakeRuntime
+from geniex_runtimes.options import SIMULATOR
 from tests.geniex.conftest import MACHINE
 
 CONTEXT = 512

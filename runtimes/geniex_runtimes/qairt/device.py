@@ -8,9 +8,9 @@ from pathlib import Path
 
 from geniex_catalogue.errors import RuntimeNotInstalledError
 from geniex_catalogue.extras import install
-from geniex_runtimes.contract import NPU, SIMULATOR
 from geniex_runtimes.hardware import chipset
 from geniex_runtimes.hardware.sources import Sources, this_machine
+from geniex_runtimes.options import NPU, SIMULATOR
 
 PACKAGE = "onnxruntime_qnn"
 _STUB = re.compile(r"(?:lib)?QnnHtpV(\d+)Stub\.(?:dll|so)", re.IGNORECASE)

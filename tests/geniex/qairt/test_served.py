@@ -8,7 +8,7 @@ import pytest
 from openai import BadRequestError, OpenAI
 from openai.types.chat import ChatCompletion
 
-from geniex_runtimes.contract import SIMULATOR
+from geniex_runtimes.options import SIMULATOR
 from tests.geniex.qairt.conftest import CONTEXT, MODEL
 
 FRANCE, PARIS = "What is the capital of France?", "The capital of France is Paris."

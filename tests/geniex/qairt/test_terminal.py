@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from geniex_runtimes.contract import SIMULATOR
+from geniex_runtimes.options import SIMULATOR
 from tests.cliharness import Cli
 from tests.geniex.qairt.faults import FAULTS
 from tests.geniex.qairt.test_served import FRANCE, PARIS

@@ -14,7 +14,7 @@ from geniex.server.state import ServerState
 from geniex_catalogue.hubs.localfs import import_path
 from geniex_catalogue.names import parse
 from geniex_catalogue.store import Store
-from geniex_runtimes.contract import SIMULATOR
+from geniex_runtimes.options import SIMULATOR
 from tests.geniex.scripted_bundle import CONTEXT, install_qairt, write_bundle
 from tests.geniex.server.door import GREETING, HELLO
 

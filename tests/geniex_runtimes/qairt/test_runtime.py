@@ -6,8 +6,8 @@ import pytest
 
 from ci.qairt_bundles.corpus import MANY_BYTES, PROMPTS
 from geniex_catalogue.errors import ContextLengthError, GenerationError, UsageError
-from geniex_runtimes.contract import SIMULATOR, PromptPiece, TextEvent
-from geniex_runtimes.options import SamplingOptions
+from geniex_runtimes.contract import PromptPiece, TextEvent
+from geniex_runtimes.options import SIMULATOR, SamplingOptions
 from geniex_runtimes.qairt.loaded import QairtModel
 from tests.geniex_runtimes.qairt.loading import ask, load, split
 from tests.qairt_bundles import ENDS, QairtBundles

@@ -15,8 +15,8 @@ from geniex.speculation import check_before_pull
 from geniex.speculation_wish import read_wish
 from geniex_catalogue.errors import ContextLengthError, SpeculativeError, UsageError
 from geniex_catalogue.names import parse
-from geniex_runtimes.contract import SIMULATOR
 from geniex_runtimes.fake import FakeRuntime
+from geniex_runtimes.options import SIMULATOR
 from tests.cliharness import Cli
 from tests.geniex.scripted_bundle import CONTEXT, install_qairt, write_bundle
 
