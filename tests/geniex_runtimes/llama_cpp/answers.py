@@ -5,7 +5,13 @@ from pathlib import Path
 
 from geniex_catalogue.gguf import read_header
 from geniex_catalogue.resolver import ResolvedModel
-from geniex_runtimes.contract import Done, GenerationRequest, PromptPiece, TokenLogprob
+from geniex_runtimes.contract import (
+    Done,
+    GenerationRequest,
+    LoadedModel,
+    PromptPiece,
+    TokenLogprob,
+)
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
 from geniex_runtimes.options import LoadOptions, SamplingOptions
 
@@ -41,7 +47,7 @@ def load(path: Path, **options: object) -> LlamaCppModel:
     return model
 
 
-def answer(model: LlamaCppModel, prompt: str | list[int], **fields: object) -> Result:
+def answer(model: LoadedModel, prompt: str | list[int], **fields: object) -> Result:
     pieces = prompt if isinstance(prompt, list) else [PromptPiece(prompt)]
     request = GenerationRequest(pieces, **({"sampling": GREEDY} | fields))  # type: ignore[arg-type]
     texts: list[str] = []
