@@ -108,7 +108,7 @@ def _events(data: bytes) -> Iterator[Any]:
         if line.startswith("data: ") and line != "data: [DONE]":
             event = json.loads(line.removeprefix("data: "))
             error = event.get("error") or event.get("response", {}).get("error")
-            if error is not None and error["code"] == "server_busy":
+            if error is not None and error.get("code") == "server_busy":
                 raise BusyError
             if error is not None:
                 raise ValueError(f"an error in a stream: {event}")

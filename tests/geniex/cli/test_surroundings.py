@@ -50,17 +50,30 @@ def limit(files: int) -> Prepare:
 
 def close(*descriptors: int) -> Prepare:
     """Begin with closed streams."""
-    return lambda: [os.close(one) for one in descriptors] and None
+
+    def prepare() -> None:
+        for one in descriptors:
+            os.close(one)
+
+    return prepare
 
 
 def full(descriptor: int) -> Prepare:
     """Begin with a stream into a disk that is full."""
-    return lambda: os.dup2(os.open("/dev/full", os.O_WRONLY), descriptor) and None
+
+    def prepare() -> None:
+        os.dup2(os.open("/dev/full", os.O_WRONLY), descriptor)
+
+    return prepare
 
 
 def mask(bits: int) -> Prepare:
     """Begin with a umask."""
-    return lambda: os.umask(bits) and None
+
+    def prepare() -> None:
+        os.umask(bits)
+
+    return prepare
 
 
 def leave_no_folder() -> None:

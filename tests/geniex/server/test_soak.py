@@ -74,4 +74,4 @@ def test_leaks_are_found_out() -> None:
     steady = [Sample(100, 9, 6 + number % 2, 0) for number in range(10)]
     assert leaks(steady) == []
     growing = [Sample(100 + 2 * number, 9 + number, 6, 0) for number in range(10)]
-    assert leaks(growing) == ["memory grew by 16.7%", "files grew from 9 to 18"]
+    assert leaks(growing) == ["memory grew by 15.8%", "files grew from 9 to 18"]
