@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol, TypeAlias
 
 from geniex_runtimes.llama_cpp import sequence_state
 from geniex_runtimes.llama_cpp.context import Context
@@ -21,6 +22,8 @@ _LEAST_TIMED = 32  # tokens: a shorter prompt tells little of how fast they are
 _READING = 300e6
 # of the memory that is free, the most that a copy of a state may take for a moment
 _SHARE = 0.5
+
+_Keep: TypeAlias = Callable[[Snapshot, Sequence[Path]], None]
 
 
 class Usable(Protocol):
@@ -81,29 +84,41 @@ class Keeping:
         log.debug("%d tokens were read in %.3f s", len(slot.tokens), took)
         return True
 
-    def give_up(self, slot: Slot, lost: int, *, cuts: bool) -> None:
-        """A slot is to lose `lost` tokens: keep what it holds where they are many.
+    def common(self, prompt: Sequence[int]) -> int:
+        """How many first tokens of a prompt a file has that goes on differently."""
+        return self._folder.common(tokens_of(prompt)) if len(prompt) >= LEAST else 0
 
-        Where it `cuts`, a file serves all prompts that share its beginning, and shorter ones go.
+    def give_up(self, slot: Slot, held: int, *, cuts: bool) -> None:
+        """A slot is to have its first `held` tokens alone: keep the others where they are many.
+
+        Where a state `cuts`, its file serves all prompts that share its beginning, and takes the
+        place of shorter ones. Else what prompts have in common has a file of its own.
         """
-        if lost >= LEAST and (kept := self._snapshot(slot, cuts)) is not None:
-            self._folder.keep(kept, self._folder.within(kept.tokens) if cuts else ())
+        if len(slot.tokens) - held >= LEAST:
+            self._keep(slot, held, cuts, self._folder.keep)
 
     def end(self, slots: Sequence[Slot], *, cuts: bool) -> None:
         """The engine ends: keep what the slots hold, the longest first."""
         self._folder.close()
         for slot in sorted(slots, key=lambda slot: -len(slot.tokens)):
-            if len(slot.tokens) < LEAST:
-                return
-            if (kept := self._snapshot(slot, cuts)) is not None:
-                self._folder.write(kept, self._folder.within(kept.tokens) if cuts else ())
+            self._keep(slot, 0, cuts, self._folder.write)
 
-    def _snapshot(self, slot: Slot, cuts: bool) -> Snapshot | None:
-        """What a slot holds; None where that is kept already, or cannot be."""
+    def _keep(self, slot: Slot, held: int, cuts: bool, keep: _Keep) -> None:
+        self._keep_one(slot, cuts, keep)
+        if cuts or not max(LEAST, held) <= slot.common < len(slot.tokens):
+            return
+        if self._context.keep(slot.index, slot.common):
+            slot.tokens = slot.tokens[: slot.common]
+            self._keep_one(slot, cuts, keep)
+
+    def _keep_one(self, slot: Slot, cuts: bool, keep: _Keep) -> None:
+        """Keep what a slot holds, unless it is short, or kept already."""
         tokens = tokens_of(slot.tokens)
-        if self._folder.has(tokens, cuts=cuts):
-            return None
-        return snapshot(self._library, self._context, slot, window=self._window, pace=self._pace)
+        if len(tokens) < LEAST or self._folder.has(tokens, cuts=cuts):
+            return
+        kept = snapshot(self._library, self._context, slot, window=self._window, pace=self._pace)
+        if kept is not None:
+            keep(kept, self._folder.within(tokens) if cuts else ())
 
 
 def snapshot(

@@ -35,7 +35,7 @@ log = logging.getLogger("geniex.llama_cpp.kept")
 ENDING = ".prefix"
 _PRIVATE = 0o700
 # snapshots that wait for the disk; more would fill the memory of a server with a slow one
-_WAITING = 2
+_WAITING = 4
 _ABANDONED = 3600.0  # seconds after which a temporary file is nobody's any more
 
 
@@ -95,6 +95,12 @@ class KeptPrefixes:
                     os.utime(head.path)
                 return True
         return False
+
+    def common(self, prompt: Tokens) -> int:
+        """The most first tokens of a prompt that a file has which goes on differently."""
+        heads = [head for head in self._heads.values() if head is not None]
+        parts = ((head.shared(prompt), len(head.tokens)) for head in heads)
+        return max((shared for shared, count in parts if shared < count), default=0)
 
     def within(self, tokens: Tokens) -> list[Path]:
         """The files whose tokens these begin with."""

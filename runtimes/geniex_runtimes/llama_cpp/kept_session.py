@@ -63,7 +63,11 @@ class KeptSession:
         """Never called, as nothing is found."""
         raise NotImplementedError
 
-    def give_up(self, slot: Slot, lost: int, *, cuts: bool) -> None:
+    def common(self, prompt: Sequence[int]) -> int:
+        """Nothing: there is one chat."""
+        return 0
+
+    def give_up(self, slot: Slot, held: int, *, cuts: bool) -> None:
         """Nothing: a session is what was asked last."""
 
     def end(self, slots: Sequence[Slot], *, cuts: bool) -> None:

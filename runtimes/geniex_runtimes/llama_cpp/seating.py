@@ -38,8 +38,15 @@ class Keeper(Protocol):
         """Fill a slot; where that fails it is empty."""
         ...
 
-    def give_up(self, slot: Slot, lost: int, *, cuts: bool) -> None:
-        """A slot is to lose its last `lost` tokens; `cuts`: a state can be cut back anywhere."""
+    def common(self, prompt: Sequence[int]) -> int:
+        """How many first tokens of a prompt something has that is kept and goes on differently."""
+        ...
+
+    def give_up(self, slot: Slot, held: int, *, cuts: bool) -> None:
+        """A slot is to have its first `held` tokens alone, and may be cut back to them.
+
+        `cuts`: what is saved of a sequence can be cut back anywhere afterwards.
+        """
         ...
 
     def end(self, slots: Sequence[Slot], *, cuts: bool) -> None:
@@ -117,10 +124,24 @@ class Seating:
             found = self._keeper.find(task.prompt, held, self._usable)
         if found is not None:
             slot, held = min(free, key=lambda slot: slot.used), 0
-        self._keeper.give_up(slot, len(slot.tokens) - held, cuts=self._cuts)
+        common = self._common(task) if self._weights.rolls_back and not self._cuts else 0
+        self._keeper.give_up(slot, held, cuts=self._cuts)
+        slot.common = common
         if found is not None and self._keeper.restore(slot, found):
             self._brought_back(slot)
         return slot
+
+    def _common(self, task: Task) -> int:
+        """How many first tokens of a prompt another one had that went on differently.
+
+        Likely there will be more such prompts.
+        """
+        assert self._keeper is not None
+        shared = self._keeper.common(task.prompt)
+        for slot in self.slots:
+            if (part := slot.shared(task.prompt)) < len(slot.tokens):
+                shared = max(shared, part)
+        return max(0, min(shared, len(task.prompt) - self._limits.rest))
 
     def _brought_back(self, slot: Slot) -> None:
         """A slot has been filled from a file."""

@@ -140,7 +140,8 @@ class Slot:
 
     `asked` is the length of the last prompt, `last` the sampled token that has no cell yet, `draft`
     what is proposed to follow it, `saved` the state before that is verified, where it cannot be cut
-    back afterwards. `restored` is how many came from a file and have had no task yet.
+    back afterwards. `restored` is how many came from a file and have had no task yet;
+    `common` is how many of the last prompt's first tokens others have asked, too.
     """
 
     index: int
@@ -149,6 +150,7 @@ class Slot:
     used: float = 0.0
     asked: int = 0
     restored: int = 0
+    common: int = 0
     last: int = 0
     draft: list[int] = field(default_factory=list)
     saved: bytes = b""
