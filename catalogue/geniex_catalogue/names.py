@@ -151,11 +151,16 @@ def parse(text: str, aliases: Mapping[str, str] | None = None) -> ModelRef:
     parts = [part.strip() for part in head.strip("/ ").split("/")]
     if len(parts) == 1:
         ref = _from_alias(parts[0], aliases or {})
-    elif len(parts) == 2:
+    elif len(parts) == 2 and not _is_address("/".join(parts)):
         ref = ModelRef(*parts)
     else:
         raise ModelRefError(f"`{_shown(clean)}` is not of the form `org/repo`", hint=_EXPECTED)
     return _select(ref, selector.strip("/ "))
+
+
+def _is_address(text: str) -> bool:
+    """Whether `org/repo` would read as something else once it is written out."""
+    return read_docker(text) is not None or read_address(text) is not None
 
 
 def _from_alias(text: str, aliases: Mapping[str, str]) -> ModelRef:
