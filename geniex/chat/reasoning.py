@@ -122,6 +122,7 @@ class ReasoningSplitter:
         self._speaking = False  # content has begun
         self._after = False  # reasoning came before content: blank lines are dropped
         self._buffer = ""  # always the end of what has been fed
+        self._blank = 0  # characters that it begins with which are known to be blank
         self._fed = 0
 
     def feed(self, text: str) -> list[Part]:
@@ -149,17 +150,20 @@ class ReasoningSplitter:
     def _think(self, parts: list[Part], final: bool) -> bool:
         """Inside reasoning; whether the buffer can be worked on further."""
         if self._fresh:
-            self._buffer = self._buffer.lstrip()
-        end, mark = _find(self._buffer, self._closes, final)
-        if text := self._buffer[:end].rstrip():
+            self._buffer, self._blank = self._buffer.lstrip(), 0
+        end, mark = _find(self._buffer, self._closes, final, self._blank)
+        rest = self._buffer[self._blank : end].rstrip()
+        if text := self._buffer[: self._blank + len(rest)] if rest else "":
             parts.append(Part("reasoning", text, at=self._fed - len(self._buffer)))
             self._fresh = False
         if mark:
-            self._buffer = self._buffer[end + len(mark) :]
+            self._buffer, self._blank = self._buffer[end + len(mark) :], 0
             self._thinking, self._after = False, not self._speaking
             return True
-        # blank space at the end waits: it goes if the block ends here
+        # blank space at the end waits: it goes if the block ends here. A model may write very much
+        # of it, and all of it must not be looked at for each piece
         self._buffer = "" if final else self._buffer[len(text) :]
+        self._blank = max(0, end - len(text))
         return False
 
     def _begin(self, final: bool) -> bool:
@@ -204,14 +208,17 @@ def _openings(formats: Iterable[ReasoningFormat]) -> _Marks:
     return {mark: form for form in formats for mark in form.opens}
 
 
-def _find(text: str, marks: Collection[str], final: bool) -> tuple[int, str]:
-    """Where the first mark stands and which it is; else where text ends that is sure to be text."""
-    found = [(at, mark) for mark in marks if (at := text.find(mark)) >= 0]
+def _find(text: str, marks: Collection[str], final: bool, start: int = 0) -> tuple[int, str]:
+    """Where the first mark stands and which it is; else where text ends that is sure to be text.
+
+    No mark begins before `start`.
+    """
+    found = [(at, mark) for mark in marks if (at := text.find(mark, start)) >= 0]
     if found:
         return min(found)
     longest = 0 if final else max(map(len, marks), default=0) - 1
-    for size in range(min(longest, len(text)), 0, -1):
-        tail = text[-size:]
-        if any(mark.startswith(tail) for mark in marks):
-            return len(text) - size, ""
+    firsts = {mark[0] for mark in marks}
+    for at in range(max(start, len(text) - longest), len(text)):
+        if text[at] in firsts and any(mark.startswith(text[at:]) for mark in marks):
+            return at, ""
     return len(text), ""
