@@ -28,6 +28,8 @@ logging.getLogger("geniex").addHandler(logging.NullHandler())
 # ggml's log levels; 5 continues the line before
 _LEVELS = {1: logging.DEBUG, 2: logging.INFO, 3: logging.WARNING, 4: logging.ERROR}
 _CONTINUED = 5
+# what stands before the reason why a model does not load
+_REASON = "error loading model: "
 # how a decode ends that we stopped ourselves: no error of anybody's
 _STOPPED = ("compute_async failed with error 1", "compute status: 1", "failed to decode, ret = 2")
 
@@ -127,8 +129,13 @@ class Library:
             log.debug("%s", line)
 
     def complaints(self) -> str:
-        """The library's last warnings and errors as one line, or that there were none."""
-        return "; ".join(list(self.recent)[-3:]) or "it gave no reason"
+        """The library's last warnings and errors as one line, or that there were none.
+
+        Of a load that failed its reason alone: warnings before it are about something else.
+        """
+        lines = list(self.recent)
+        reasons = [line.partition(_REASON)[2] for line in lines if _REASON in line]
+        return "; ".join(reasons[-1:] or lines[-3:]) or "it gave no reason"
 
 
 _lock = threading.Lock()
