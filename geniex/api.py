@@ -33,8 +33,7 @@ _KEYWORDS = {
     word.replace("_", "-"): word
     for word in (
         *("runtime", "compute", "nctx", "ngl", "threads", "require", "qairt_engine", "data_dir"),
-        "isolate",
-        *("kv_type", "flash_attn", "mlock"),
+        *("isolate", "trust", "kv_type", "flash_attn", "mlock"),
         *("spec_type", "draft_model", "draft_tokens", "draft_min", "draft_p_min", "require_spec"),
     )
 } | {"no-draft-adapt": "draft_adapt=False"}
@@ -155,11 +154,13 @@ def load(
     kv_type: str | None = None,
     flash_attn: str | None = None,
     mlock: bool = False,
+    trust: bool | None = None,
     **speculation: Unpack[Speculating],
 ) -> Model:
     """Load a model that is here, by name or path; without one, the configured default.
 
-    With `isolate` a GGUF model is in a process of its own, whose crash is an error here.
+    With `isolate` a GGUF model is in a process of its own, whose crash is an error here. With
+    `trust` a file that is new here is not tried out in another process first.
     What is None comes from the GENIEX_* variables and the settings file, or is chosen by the
     hardware. `kv_type`, `flash_attn` and `mlock` are as the flags of `geniex infer` say.
     `spec_type="auto"` speculates with what is here; `spec_type="draft-mtp"` and `draft_model` name
@@ -167,7 +168,8 @@ def load(
     `geniex infer`. Raises ModelNotFoundError for what would have to be pulled, and a
     GenieXError where it does not load.
     """
-    flags: dict[str, object] = {"isolate": isolate, "runtime": runtime, "compute": compute}
+    flags: dict[str, object] = {"isolate": isolate, "trust": trust}
+    flags |= {"runtime": runtime, "compute": compute}
     flags |= {"nctx": nctx, "ngl": ngl, "threads": threads}
     flags |= {"require": require, "qairt_engine": qairt_engine, "mlock": mlock}
     flags |= {"kv_type": kv_type, "flash_attn": flash_attn}

@@ -12,6 +12,7 @@ A flag wins over a variable, a variable over the file, the file over the default
     ngl        GENIEX_NGL       layers on the device, -1 for all
     threads    GENIEX_THREADS   CPU threads
     isolate    GENIEX_ISOLATE   yes: GGUF models in worker processes, which may crash alone
+    trust      GENIEX_TRUST     yes: a file that is new here is not tried out in a child first
     chipset    GENIEX_CHIPSET   the Snapdragon chipset, where the probe does not know it
     require    GENIEX_REQUIRE   npu, gpu or cpu: fail where the model would run elsewhere
     host       GENIEX_HOST      where the server listens and is called, `http://127.0.0.1:18181`
@@ -83,6 +84,7 @@ class Settings:
     isolate: bool = False
     mlock: bool = False
     prefix_cache: PrefixCache | None = None
+    trust: bool = False
     best: tuple[Best, ...] = ()
     said: frozenset[str] = frozenset()
 

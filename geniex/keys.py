@@ -120,6 +120,7 @@ KEYS: dict[str, Key] = {
         Key("flash_attn", _one_of(FLASH, "setting of flash attention"), "auto, on or off"),
         Key("ngl", _whole_number(-1), "layers on the device, -1 for all"),
         Key("isolate", _yes_or_no, "yes: GGUF models in worker processes, which may crash alone"),
+        Key("trust", _yes_or_no, "yes: a file that is new here is not tried out in a child first"),
         Key("threads", _whole_number(1), "CPU threads"),
         Key("chipset", str, "the Snapdragon chipset, where the probe does not know it"),
         Key(

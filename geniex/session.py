@@ -331,6 +331,7 @@ def load_model(
         kv_type=plan.kv_type or "f16",
         flash_attention=settings.flash_attn,
         mlock=settings.mlock,
+        trust=settings.trust,
     )
     with changes_told(resolved, speculation.draft):
         loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)

@@ -7,7 +7,9 @@ from typing import TypeAlias
 
 from ci.damage.parts import (
     BLOCKS,
+    I32,
     STRING,
+    U16,
     U32,
     Entry,
     Parts,
@@ -254,14 +256,17 @@ def _split(rng: random.Random, good: bytes) -> Files:
 
 
 def _split_entries(number: int, total: int) -> list[Entry]:
-    values = {"split.no": number, "split.count": 2, "split.tensors.count": total}
-    return [Entry(key, U32, struct.pack("<I", value)) for key, value in values.items()]
+    return [
+        Entry("split.no", U16, struct.pack("<H", number)),
+        Entry("split.count", U16, struct.pack("<H", 2)),
+        Entry("split.tensors.count", I32, struct.pack("<i", total)),
+    ]
 
 
 def _lone_part(rng: random.Random, parts: Parts) -> None:
-    parts.entries += _split_entries(rng.choice((0, 1, 2**31)), len(parts.tensors))
+    parts.entries += _split_entries(rng.choice((0, 1, 2**16 - 1)), len(parts.tensors))
     if rng.random() < 0.5:
-        parts.entries[-2].value = struct.pack("<I", rng.choice((0, 1, 3, 2**32 - 1)))
+        parts.entries[-2].value = struct.pack("<H", rng.choice((0, 1, 3, 2**16 - 1)))
 
 
 def _alignment(rng: random.Random, parts: Parts) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 STRING, ARRAY = 8, 9
-U32, I32, F32, BOOL = 4, 5, 6, 7
+U16, U32, I32, F32, BOOL = 2, 4, 5, 6, 7
 # value type -> bytes
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 # ggml type -> values and bytes of a block: F32, F16, Q4_0, Q8_0, Q4_K, BF16

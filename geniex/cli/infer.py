@@ -50,6 +50,7 @@ def infer(
     qairt_engine: shared.QairtEngine = None,
     sliding_window: shared.SlidingWindow = False,
     isolate: shared.Isolate = None,
+    trust: shared.Trust = None,
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="CPU threads [default: free cores]")
     ] = None,
@@ -87,6 +88,7 @@ def infer(
         qairt_engine=qairt_engine,
         sliding_window=sliding_window,
         isolate=isolate,
+        trust=trust,
     )
     output = Output(quiet=quiet)
     from geniex.speculation_wish import read_wish

@@ -117,6 +117,13 @@ Isolate = Annotated[
         help="GGUF models in a process of their own, which may crash alone [default: no]",
     ),
 ]
+Trust = Annotated[
+    bool | None,
+    typer.Option(
+        "--trust/--no-trust",
+        help="Do not try a file that is new here out in another process first [default: no]",
+    ),
+]
 ContextLength = Annotated[
     int | None, typer.Option("--nctx", min=1, help="Context length in tokens [default: what fits]")
 ]

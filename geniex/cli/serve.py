@@ -122,6 +122,7 @@ def serve(
     qairt_engine: shared.QairtEngine = None,
     sliding_window: shared.SlidingWindow = False,
     isolate: shared.Isolate = None,
+    trust: shared.Trust = None,
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="CPU threads [default: free cores]")
     ] = None,
@@ -138,7 +139,7 @@ def serve(
     """
     flags = {
         **{"host": host, "origins": origins, "keepalive": keepalive, "parallel": parallel},
-        **{"isolate": isolate},
+        **{"isolate": isolate, "trust": trust},
         **{"max_queue": max_queue, "compute": compute, "runtime": runtime, "nctx": nctx},
         **{"ngl": ngl, "threads": threads, "require": require, "qairt_engine": qairt_engine},
         **{"sliding_window": sliding_window, "mlock": mlock},

@@ -59,13 +59,14 @@ class LoadOptions:
     `speculative` is what to set up and what requests do unless they say otherwise; `draft` is its
     draft model, where it needs one. `data_dir` is where a runtime remembers what it has tried out
     on this machine (None: it tries nothing out). `isolate` has the model in a worker process, which
-    native faults may end; a worker tries nothing out in another child. `embedding` loads a model
-    for `embed` alone. `keep_heads` loads next-token heads even where nothing speculates yet, so
-    that a later load of the same files that does can share the weights. `qairt_engine` is what runs
-    a bundle (None: genie, else ort where libGenie is missing); with `sliding_window` its answers go
-    on past the context, without the oldest tokens. `kv_type` is what the KV cache is kept in.
-    `flash_attention` "auto" is on where it is exact (CPU, NPU), else llama.cpp's choice. `mlock`
-    keeps the weights from being swapped out. `prefix_cache` None keeps nothing on disk.
+    native faults may end; a worker tries nothing out in another child, nor does `trust`.
+    `embedding` loads a model for `embed` alone. `keep_heads` loads next-token heads even where
+    nothing speculates yet, so that a later load of the same files that does can share the weights.
+    `qairt_engine` is what runs a bundle (None: genie, else ort where libGenie is missing); with
+    `sliding_window` its answers go on past the context, without the oldest tokens. `kv_type` is
+    what the KV cache is kept in. `flash_attention` "auto" is on where it is exact (CPU, NPU), else
+    llama.cpp's choice. `mlock` keeps the weights from being swapped out. `prefix_cache` None keeps
+    nothing on disk.
     """
 
     compute: ComputeUnit = "cpu"
@@ -87,6 +88,12 @@ class LoadOptions:
     flash_attention: FlashAttention = "auto"
     mlock: bool = False
     prefix_cache: PrefixCache | None = None
+    trust: bool = False
+
+    @property
+    def tries_out(self) -> bool:
+        """Whether files that are not known yet are loaded in a child first."""
+        return self.data_dir is not None and not (self.isolate or self.trust)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from geniex_runtimes.contract import (
     PromptPiece,
 )
 from geniex_runtimes.emitter import Emitter
-from geniex_runtimes.llama_cpp import company, devices, library, tiling, trial
+from geniex_runtimes.llama_cpp import company, devices, library, soundness, tiling, trial
 from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.engine import Engine
@@ -97,6 +97,9 @@ class LlamaCppRuntime:
         Weights that another model of this process has loaded from the same files are shared.
         """
         native = library.load()
+        soundness.check(model.path, model.header)
+        if options.draft is not None:
+            soundness.check(options.draft.path, options.draft.header)
         tiling.settle(model.name, model.header, options)
         _try_out(model, options)
         if options.embedding:
@@ -125,10 +128,11 @@ class LlamaCppRuntime:
 def _try_out(model: ResolvedModel, options: LoadOptions) -> None:
     """Load a file that is not known yet in a child first. Raises LoadError where that fails.
 
-    The models that come with geniex are known, and a worker is a child already.
+    The models that come with geniex are known, and a worker is a child already. Nothing is tried
+    that the user trusts.
     """
     built_in = Path(geniex_catalogue.__file__).parent
-    if options.isolate or options.data_dir is None or model.path.is_relative_to(built_in):
+    if not options.tries_out or model.path.is_relative_to(built_in):
         return
     mode: trial.Alone = trial.EMBEDDING if options.embedding else trial.PLAIN
     trial.check(trial.of(model, options, mode), options.data_dir)

@@ -5,15 +5,16 @@ catches the rest, in a file that is not known yet and in a pair's first draft. T
 remembered for as long as the files, the build and the way of loading stay the same; `trials.json`
 in the data folder may be deleted to try again.
 
-Large files are not tried: the child needs the weights a second time, in memory and in waiting, and
-files of that size are published models, not experiments.
+Of large files only the shapes are tried: to read the weights a second time would take as long as
+the load itself, and as much memory. What the numbers of a file, its vocabulary and its graph do to
+llama.cpp shows without them.
 """
 
 import argparse
 import hashlib
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -37,7 +38,7 @@ PLAIN: Final = "plain"
 EMBEDDING: Final = "embedding"
 
 FILE = "trials.json"
-# bytes: a pair above, and a model alone above, is not tried
+# bytes: of a pair above, and of a model alone above, the weights are not read
 TRIAL_BYTES = 1 << 30
 MODEL_BYTES = 4 << 30
 # seconds: Python's start, both loads from a slow disk, three decodes
@@ -59,7 +60,7 @@ class Trial:
     """What is tried: files (of shards all, in order) and how they are loaded.
 
     `draft` is empty where the heads are in the target's file, and where a model is tried alone: to
-    answer (PLAIN), or to give vectors.
+    answer (PLAIN), or to give vectors. Of `shapes` the weights are left out.
     """
 
     target: tuple[Path, ...]
@@ -71,6 +72,7 @@ class Trial:
     gpu_layers: int = -1
     kv_type: KvType = "f16"
     flash_attention: FlashAttention = "auto"
+    shapes: bool = False
 
     @property
     def size(self) -> int:
@@ -83,14 +85,15 @@ class Trial:
         return self.mode in get_args(Alone)
 
     @property
-    def too_large(self) -> bool:
-        """Whether it is not worth trying."""
+    def large(self) -> bool:
+        """Whether the weights are too many to be read twice."""
         return self.size > (MODEL_BYTES if self.alone else TRIAL_BYTES)
 
     def key(self, package: Path) -> str:
         """Names the pair on a build: another file, build or way of loading has another name."""
         facts = [self.mode, str(self.extra_buffers), self.compute]
         facts += [*self.devices, str(self.gpu_layers), *self._cache_words()]
+        facts += ["shapes"] * self.shapes
         for path in (*self.target, *self.draft):
             found = path.stat()
             with path.open("rb") as file:
@@ -103,6 +106,7 @@ class Trial:
         words = [f"--mode={self.mode}", f"--compute={self.compute}"]
         words += [f"--gpu-layers={self.gpu_layers}"]
         words += ["--no-extra-buffers"] * (not self.extra_buffers)
+        words += ["--shapes"] * self.shapes
         words += [f"--device={device}" for device in self.devices]
         words += self._cache_words()
         # `=` and `--`, so that a path may begin with a dash
@@ -158,8 +162,7 @@ def check(
     Raises SpeculativeError with the reason, LoadError for a model alone.
     """
     try:
-        if pair.too_large:
-            return
+        pair = replace(pair, shapes=pair.large)
         package = survival.package_folder()
         if package is None:
             raise SpeculativeError("llama-cpp-python is not installed")
@@ -196,7 +199,8 @@ def _refusal(trial: Trial, outcome: Outcome, *, final: bool, record: Record | No
 def run(pair: Trial) -> None:
     """Load, evaluate a prompt, draft, verify and roll back, in this process.
 
-    Raises GenieXError where llama.cpp says no; dies where it does not.
+    Of shapes alone the evaluation is left out. Raises GenieXError where llama.cpp says no; dies
+    where it does not.
     """
     native = library.load()
     target = _load(native, pair, pair.target, heads=not pair.draft and not pair.alone)
@@ -211,7 +215,8 @@ def run(pair: Trial) -> None:
     context = Context(native, target, options)
     draft_context = Context(native, draft, options, target=context)
     drafter = ModelDrafter(native, draft, context, draft_context, pair.mode)
-    _draft_once(context, drafter, Batch(native, len(_PROMPT)))
+    if not pair.shapes:
+        _draft_once(context, drafter, Batch(native, len(_PROMPT)))
     drafter.close()
     context.close()
     if pair.draft:
@@ -227,17 +232,27 @@ def _load(native: library.Library, trial: Trial, files: Sequence[Path], *, heads
         gpu_layers=trial.gpu_layers,
         extra_buffers=trial.extra_buffers,
         heads=heads,
+        shapes=trial.shapes,
     )
+
+
+def _texts() -> Iterator[str]:
+    """What a tokenizer may stumble over: every character of one byte or two, every first byte."""
+    yield "Hello, world 1\n"
+    yield "".join(map(chr, range(1, 0x800)))
+    longer = [0x800, *range(0x1000, 0x10000, 0x1000), *range(0x10000, 0x110000, 0x40000)]
+    yield "".join(chr(code) for code in longer if not 0xD800 <= code < 0xE000)
 
 
 def _answer_once(native: library.Library, weights: Weights, trial: Trial) -> None:
     """Use the tokenizer, and evaluate a prompt and one more token."""
     vocab = weights.vocab
-    for token in vocab.tokenize([PromptPiece("Hello, world 1\n")]):
-        vocab.piece(token)
+    for text in _texts():
+        for token in vocab.tokenize([PromptPiece(text)]):
+            vocab.piece(token)
     context = Context(native, weights, trial.context_options())
     batch = Batch(native, len(_PROMPT))
-    for start, tokens in ((0, _PROMPT), (len(_PROMPT), _PROMPT[:1])):
+    for start, tokens in ((0, _PROMPT), (len(_PROMPT), _PROMPT[:1])) if not trial.shapes else ():
         batch.clear()
         row = batch.add(0, start, [token % vocab.size for token in tokens], all_logits=False)
         batch.want_logits(row + len(tokens) - 1)
@@ -249,7 +264,9 @@ def _embed_once(native: library.Library, weights: Weights, trial: Trial) -> None
     """Use the tokenizer, and make a vector."""
     pooling, _ = pooling_of(native, weights, trial.target[0].name)
     pool = PoolingContext(native, weights, _CONTEXT, pooling)
-    pool.vectors([weights.vocab.tokenize_whole("Hello, world 1")], threads=1)
+    texts = [weights.vocab.tokenize_whole(text) for text in _texts()]
+    if not trial.shapes:
+        pool.vectors(texts[:1], threads=1)
     pool.close()
 
 
@@ -286,6 +303,7 @@ def main() -> None:
     parser.add_argument("--gpu-layers", type=int, default=-1)
     parser.add_argument("--kv-type", choices=get_args(KvType), default="f16")
     parser.add_argument("--flash-attn", choices=get_args(FlashAttention), default="auto")
+    parser.add_argument("--shapes", action="store_true", help="leave the weights out")
     given = parser.parse_args()
     children.die_quietly()
     try:
@@ -300,6 +318,7 @@ def main() -> None:
                 gpu_layers=given.gpu_layers,
                 kv_type=given.kv_type,
                 flash_attention=given.flash_attn,
+                shapes=given.shapes,
             )
         )
     except GenieXError as exc:

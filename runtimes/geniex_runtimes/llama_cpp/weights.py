@@ -29,12 +29,14 @@ class Weights:
         extra_buffers: bool = True,
         heads: bool = False,
         mlock: bool = False,
+        shapes: bool = False,
         progress: Callable[[float], bool] | None = None,
     ) -> None:
         """Load a GGUF file, or all parts of a split one in order.
 
         `heads` also loads next-token heads that the file has, for speculation. `mlock` has the
-        system never swap them out.
+        system never swap them out. `shapes` loads all but the weights: contexts can be made on it,
+        and nothing evaluated.
         `devices` are ggml's device names, none for the CPU alone; `gpu_layers` -1 is all.
         `progress` is called with 0.0 to 1.0 and stops the load by returning False.
         Raises LoadError, and UsageError for a device that is not there.
@@ -50,6 +52,10 @@ class Weights:
         params.load_mtp = heads
         if mlock:
             params.load_mode = api.LLAMA_LOAD_MODE_MMAP_MLOCK
+        if shapes:
+            params.no_alloc = True
+            # llama.cpp maps no file whose bytes it does not read
+            params.load_mode = api.LLAMA_LOAD_MODE_NONE
         if progress is not None:
             params.progress_callback = api.llama_progress_callback(
                 lambda fraction, _: progress(fraction)

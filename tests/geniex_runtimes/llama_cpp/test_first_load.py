@@ -83,3 +83,43 @@ def test_weights_that_give_no_numbers_are_refused(tiny_chat: Path, tmp_path: Pat
         load(broken)
     # `geniex doctor` reads no weights: it would not see it
     assert "download it again" in str(caught.value.hint)
+
+
+def test_a_large_file_is_tried_by_its_shapes(
+    tiny_chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "MODEL_BYTES", 1)
+    # weights that are no numbers: whoever reads none of them does not see it
+    copy = tmp_path / "copy.gguf"
+    copy.write_bytes(tiny_chat.read_bytes()[:-1024] + 256 * struct.pack("<f", float("nan")))
+    trial.check(trial.of(resolved(copy), LoadOptions(), trial.PLAIN), tmp_path / "data")
+    key, kind = "gemma4.attention.shared_kv_layers", UNSIGNED
+    bad = patched(tmp_path / "bad.gguf", tiny_chat, key, kind, struct.pack("<I", 2**31))
+    with pytest.raises(LoadError, match="another process"):
+        trial.check(trial.of(resolved(bad), LoadOptions(), trial.PLAIN), tmp_path / "data")
+
+
+@pytest.mark.parametrize("first", [0xC3, 0xF0])
+def test_the_tokenizer_is_tried_with_every_byte(toys: Path, tmp_path: Path, first: int) -> None:
+    # llama.cpp dies of a character whose bytes are no tokens, which may be far from "Hello"
+    data = (toys / "g4-markov-target.gguf").read_bytes()
+    name = b"<0x%02X>" % first
+    assert data.count(name) == 1
+    bad = tmp_path / "bad.gguf"
+    bad.write_bytes(data.replace(name, b"<lost>"))
+    with pytest.raises(LoadError, match="another process"):
+        load(bad, data_dir=tmp_path / "data")
+
+
+def test_what_is_trusted_is_not_tried(tiny_chat: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.gguf"
+    copy.write_bytes(tiny_chat.read_bytes())
+    data_dir = tmp_path / "data"
+    load(copy, data_dir=data_dir, trust=True).close()
+    assert not data_dir.exists()
+    # our own checks are made all the same
+    copy.write_bytes(
+        tiny_chat.read_bytes().replace(b"gemma4.block_count", b"gemma4.block_cound", 1)
+    )
+    with pytest.raises(LoadError, match="block_count"):
+        load(copy, data_dir=data_dir, trust=True)

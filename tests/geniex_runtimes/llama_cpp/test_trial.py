@@ -140,13 +140,16 @@ def test_a_moved_pair_is_known(tmp_path: Path, data_dir: Path, pair: Trial) -> N
     assert child.runs == 1
 
 
-def test_a_large_pair_is_not_tried(
+def test_of_a_large_pair_the_shapes_are_tried(
     tmp_path: Path, data_dir: Path, pair: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    child = Child(tmp_path, "os.abort()")
-    monkeypatch.setattr(trial, "TRIAL_BYTES", pair.size - 1)
+    child = Child(tmp_path)
     check(pair, data_dir, command=child.command)
-    assert child.runs == 0
+    monkeypatch.setattr(trial, "TRIAL_BYTES", pair.size - 1)
+    assert pair.large
+    for _ in range(2):
+        check(pair, data_dir, command=child.command)
+    assert child.runs == 2
 
 
 def test_without_a_folder_nothing_is_remembered(tmp_path: Path, pair: Trial) -> None:
@@ -195,6 +198,7 @@ def test_pairs_that_work(
     check(real(toys, target, draft, mode), data_dir)
 
 
+@pytest.mark.parametrize("shapes", [False, True], ids=["weights", "shapes"])
 @pytest.mark.parametrize(
     ("target", "draft", "mode", "says"),
     [
@@ -207,8 +211,17 @@ def test_pairs_that_work(
     ],
 )
 def test_pairs_that_llama_cpp_dies_of(
-    toys: Path, data_dir: Path, target: str, draft: str | None, mode: Mode, says: str
+    toys: Path,
+    data_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+    draft: str | None,
+    mode: Mode,
+    says: str,
+    shapes: bool,
 ) -> None:
+    if shapes:
+        monkeypatch.setattr(trial, "TRIAL_BYTES", 1)
     with pytest.raises(SpeculativeError, match=f"process failed: {says}"):
         check(real(toys, target, draft, mode), data_dir)
 

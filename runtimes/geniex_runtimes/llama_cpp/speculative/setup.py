@@ -68,7 +68,7 @@ def checked(model: ResolvedModel, options: LoadOptions) -> Wanted:
         wanted = replace(wanted, n_max=CPU_DRAFT_TOKENS)
     try:
         mode = _mode(model, options.draft, wanted.types)
-        if mode is not None and options.data_dir is not None and not options.isolate:
+        if mode is not None and options.tries_out:
             _try_out(model, options, mode)
     except SpeculativeError as exc:
         return _fallen(wanted, exc, tuple(warnings))
@@ -93,7 +93,7 @@ def has_heads(model: ResolvedModel, options: LoadOptions) -> bool:
         return False
     try:
         mode = pair.check(model.header, model.path, None, None)
-        if options.data_dir is not None and not options.isolate:
+        if options.tries_out:
             trial.check(trial.of(model, replace(options, draft=None), mode), options.data_dir)
     except SpeculativeError:
         return False
