@@ -13,6 +13,8 @@ A flag wins over a variable, a variable over the file, the file over the default
     threads    GENIEX_THREADS   CPU threads
     isolate    GENIEX_ISOLATE   yes: GGUF models in worker processes, which may crash alone
     trust      GENIEX_TRUST     yes: a file that is new here is not tried out in a child first
+    cache_dir  GENIEX_CACHE_DIR where the server keeps long prompts on disk: private text
+    cache_size GENIEX_CACHE_SIZE what may be kept there, `4G`
     chipset    GENIEX_CHIPSET   the Snapdragon chipset, where the probe does not know it
     require    GENIEX_REQUIRE   npu, gpu or cpu: fail where the model would run elsewhere
     host       GENIEX_HOST      where the server listens and is called, `http://127.0.0.1:18181`
@@ -22,14 +24,15 @@ A flag wins over a variable, a variable over the file, the file over the default
     max_queue  GENIEX_MAX_QUEUE requests that may wait for one model beyond those
 
     qairt_engine  GENIEX_QAIRT_ENGINE  genie or ort: what runs a bundle
+    allowed_hosts GENIEX_ALLOWED_HOSTS further names that the server is called by
 
     best.MODEL                         the model's best settings, of `geniex bench --save-best`
 
 Best settings of a model win over other keys of the file, not over flags and variables.
 
 Only flags and variables: `--data-dir` / GENIEX_DATADIR, `--log` / GENIEX_LOG, `--log-format` /
-GENIEX_LOG_FORMAT, `--offline` / GENIEX_OFFLINE, and the server's `--api-key` / GENIEX_APIKEY. The
-hubs have variables of their own: docs/hubs.md.
+GENIEX_LOG_FORMAT, `--offline` / GENIEX_OFFLINE, and the server's `--api-key` / GENIEX_APIKEY and
+`--api-key-file` / GENIEX_APIKEY_FILE. The hubs have variables of their own: docs/hubs.md.
 """
 
 from collections.abc import Mapping
@@ -54,9 +57,9 @@ LOG_LEVELS = ("none", "error", "warn", "info", "debug", "trace")
 class Settings:
     """What the user set; None means: choose. `nctx` is tokens, `ngl` -1 is all layers.
 
-    `keepalive` is seconds, negative for ever; `origins` are web origins, `host` any spelling of an
-    address that `parse_address` takes. `best` are the models' best settings, `said` the keys that a
-    flag or a variable set, which win over those.
+    `keepalive` is seconds, negative for ever; `origins` are web origins, `allowed_hosts` names of
+    hosts, `host` any spelling of an address that `parse_address` takes. `best` are the models' best
+    settings, `said` the keys that a flag or a variable set, which win over those.
     """
 
     data_dir: Path
@@ -72,9 +75,12 @@ class Settings:
     flash_attn: FlashAttention = "auto"
     ngl: int = -1
     threads: int | None = None
+    cache_dir: str | None = None
+    cache_size: int = 4 << 30
     chipset: str | None = None
     host: str | None = None
     origins: str | None = None
+    allowed_hosts: str | None = None
     keepalive: int = 300
     parallel: int = 4
     max_queue: int = 64

@@ -18,6 +18,8 @@ LOOPBACK = "loopback"
 NONE = "none"
 _HOST = re.compile(r"(?:\*\.)?[\w-]+(?:\.[\w-]+)*\.?", re.ASCII)
 _SWITCH = {True: ("yes", "on", "true", "1"), False: ("no", "off", "false", "0")}
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/,]+", re.IGNORECASE)
 
 
@@ -69,12 +71,36 @@ def parse_origins(text: str) -> str:
     `*` is any page, `loopback` those of this machine, `none` no page but the server's own.
     """
     origins = [origin.strip().rstrip("/") for origin in text.split(",") if origin.strip()]
-    bad = next((o for o in origins if o != "*" and not _ORIGIN.fullmatch(o)), None)
+    words = ("*", LOOPBACK, NONE)
+    bad = next((o for o in origins if o not in words and not _ORIGIN.fullmatch(o)), None)
+    if NONE in origins and len(origins) > 1:
+        raise UsageError(f"`{text}`: `{NONE}` and others exclude each other")
     if bad is not None:
         raise UsageError(
             f"`{bad}` is no origin", hint="an origin looks like `https://chat.example.org`"
         )
     return ",".join(origins)
+
+
+def parse_hosts(text: str) -> str:
+    """Names of hosts with commas; `*.name` is all below one, `*` is any. Raises UsageError."""
+    hosts = [host.strip().lower() for host in text.split(",") if host.strip()]
+    bad = next((host for host in hosts if host != "*" and not _HOST.fullmatch(host)), None)
+    if bad is not None:
+        raise UsageError(
+            f"`{bad}` is no name of a host",
+            hint="give names alone, such as `gpu.example.org` or `*.example.org`",
+        )
+    return ",".join(hosts)
+
+
+def parse_size(text: str) -> int:
+    """Bytes: a number, with K, M, G or T for powers of 1024. Raises UsageError."""
+    found = _SIZE.fullmatch(text.strip())
+    size = int(float(found[1]) * (1 << _UNITS[found[2].lower()])) if found else 0
+    if size < 1:
+        raise UsageError(f"`{text}` is no size", hint="give bytes, or such as 512M, 24G, 24GiB")
+    return size
 
 
 def _parse_host(text: str) -> str:
@@ -122,6 +148,8 @@ KEYS: dict[str, Key] = {
         Key("isolate", _yes_or_no, "yes: GGUF models in worker processes, which may crash alone"),
         Key("trust", _yes_or_no, "yes: a file that is new here is not tried out in a child first"),
         Key("threads", _whole_number(1), "CPU threads"),
+        Key("cache_dir", str, "where the server keeps long prompts on disk: private text"),
+        Key("cache_size", parse_size, "what may be kept there, such as 4G"),
         Key("chipset", str, "the Snapdragon chipset, where the probe does not know it"),
         Key(
             "require",
@@ -130,6 +158,7 @@ KEYS: dict[str, Key] = {
         ),
         Key("qairt_engine", _one_of(QAIRT_ENGINES, "engine of qairt"), "what runs a bundle"),
         Key("host", _parse_host, "where the server listens and is called"),
+        Key("allowed_hosts", parse_hosts, "further names that the server is called by"),
         Key("origins", parse_origins, "web pages that may call the server, with commas"),
         Key("keepalive", _whole_number(-1), "seconds that an idle model stays, -1 for ever"),
         Key("parallel", _whole_number(1), "answers of one model that run side by side"),

@@ -42,9 +42,11 @@ def read_wish(
     require_spec: bool = False,
 ) -> SpeculationWish:
     """The wish in the user's words; what is None is the default.
+    paths: bool = True,
 
     `spec_type` is `auto`, `none`, or known types with commas. Raises UsageError for what is unknown
     and for words that would do nothing, ModelRefError or ModelNotFoundError for a draft's name that
+    Without `paths` a draft is a name, and nothing on disk is looked at.
     is none: before a target of many gigabytes is fetched in vain.
     """
     draft = draft_model
@@ -83,15 +85,15 @@ def read_wish(
             hint="leave `--draft-model` out, or add `draft-mtp` to `--spec-type`",
         )
     if draft is not None and wish.wanted:
-        _check_name(draft)
+        _check_name(draft, paths=paths)
     return wish
 
 
-def _check_name(draft: str) -> None:
-    if names.local_path(draft) is not None:
+def _check_name(draft: str, *, paths: bool) -> None:
+    if paths and names.local_path(draft) is not None:
         return
     try:
-        names.parse(draft, catalogue().aliases)
+        names.parse(draft, catalogue().aliases, paths=paths)
     except ModelPathError:
         return  # a missing file is no reason not to answer
     except GenieXError as exc:

@@ -128,11 +128,13 @@ def org_spelling(org: str) -> str:
     return AI_HUB_ORG if org.lower() in _AI_HUB_ORGS else org.lower()
 
 
-def parse(text: str, aliases: Mapping[str, str] | None = None) -> ModelRef:
+def parse(text: str, aliases: Mapping[str, str] | None = None, *, paths: bool = True) -> ModelRef:
     """Read a name by the grammar above; `aliases` maps a lower-case alias to a full name.
 
-    Raises ModelRefError for what is no name, ModelNotFoundError with suggestions for a bare name
-    that is no alias, ModelPathError for a path where nothing is.
+    Without `paths` nothing on disk is looked at, as text of strangers needs it, and a slash before
+    a name is none too many but makes it a path. Raises
+    ModelRefError for what is no name, ModelNotFoundError with suggestions for a bare name that is
+    no alias, ModelPathError for a path where nothing is.
     """
     clean = _clean(text)
     if not clean:
@@ -145,8 +147,8 @@ def parse(text: str, aliases: Mapping[str, str] | None = None) -> ModelRef:
     if docker is not None:
         return _on_docker_hub(docker, clean)
     address = read_address(clean)
-    if address is None and _is_path(clean) and not _has_stray_slash(clean):
-        raise _path_error(text, clean)
+    if address is None and _is_path(clean) and not _has_stray_slash(clean, paths=paths):
+        raise _path_error(text, clean, paths=paths)
     head, _, selector = (clean if address is None else address).partition(":")
     parts = [part.strip() for part in head.strip("/ ").split("/")]
     if len(parts) == 1:
@@ -296,16 +298,16 @@ def _is_path(text: str) -> bool:
     return bool(_PATH_START.match(text)) or (_is_gguf(text) and ":" not in text)
 
 
-def _has_stray_slash(text: str) -> bool:
+def _has_stray_slash(text: str, *, paths: bool) -> bool:
     """Whether text is `/org/repo[:selector]` and not a path: nothing is at `/org`."""
     head = text.partition(":")[0]
     org, _, repo = head.strip("/").partition("/")
     stray = text.startswith("/") and bool(repo) and "/" not in repo and not _is_gguf(head)
-    return stray and not Path("/", org).exists()
+    return stray and paths and not Path("/", org).exists()
 
 
-def _path_error(text: str, clean: str) -> ModelRefError | ModelPathError:
-    if local_path(text) is not None:
+def _path_error(text: str, clean: str, *, paths: bool) -> ModelRefError | ModelPathError:
+    if paths and local_path(text) is not None:
         return ModelRefError(f"`{_shown(clean)}` is a path here, not a model's name")
     org, _, rest = clean.partition("/")
     repo, _, file = rest.partition("/")

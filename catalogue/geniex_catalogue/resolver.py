@@ -101,7 +101,7 @@ def resolve(
         with readable(path):
             return _from_path(path, text, use)
     try:
-        ref = names.parse(text, catalogue().aliases)
+        ref = names.parse(text, catalogue().aliases, paths=paths)
     except (ModelNotFoundError, ModelRefError) as exc:
         if paths and _is_folder(text):  # a folder here, and no name
             raise _no_model(text) from exc

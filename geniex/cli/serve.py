@@ -1,7 +1,5 @@
 """`geniex serve`: models for any OpenAI client."""
 
-import os
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from geniex.cli import access, kept, watching
 from geniex.cli import options as shared
-from geniex.cli import watching
 from geniex.cli.output import Output
 from geniex.cli.stderr_writer import unblocked_stderr
 from geniex.config import Settings
-from geniex.keys import parse_origins
+from geniex.keys import LOOPBACK, parse_hosts, parse_origins, parse_size
 from geniex_catalogue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,10 +20,7 @@ if TYPE_CHECKING:
     from geniex.server.options import ServerOptions
     from geniex.server.residents import PoolOptions
 
-API_KEY = "GENIEX_APIKEY"
 _SWITCH_INTERVAL = 0.0005  # seconds; a token of a small model takes a few milliseconds
-_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
 
 
 def _per_request(value: Any) -> Any:
@@ -60,17 +55,12 @@ def serve(
         int | None,
         typer.Option("--port", min=0, max=65535, help="0 is any free one [default: 18181]"),
     ] = None,
-    api_key: Annotated[
-        str | None,
-        typer.Option(
-            "--api-key",
-            help=f"What clients must send as their key; {API_KEY} hides it from others",
-        ),
-    ] = None,
-    origins: Annotated[
-        str | None,
-        typer.Option("--origins", help="Web pages that may call, with commas; * is any"),
-    ] = None,
+    api_key: access.ApiKey = None,
+    api_key_file: access.ApiKeyFile = None,
+    no_auth: access.NoAuth = False,
+    origins: access.Origins = None,
+    allowed_hosts: access.AllowedHosts = None,
+    max_connections: access.MaxConnections = None,
     keepalive: Annotated[
         int | None,
         typer.Option(
@@ -122,7 +112,8 @@ def serve(
     qairt_engine: shared.QairtEngine = None,
     sliding_window: shared.SlidingWindow = False,
     isolate: shared.Isolate = None,
-    trust: shared.Trust = None,
+    cache_dir: kept.CacheDir = None,
+    cache_size: kept.CacheSize = None,
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="CPU threads [default: free cores]")
     ] = None,
@@ -131,6 +122,7 @@ def serve(
     draft_tokens: Annotated[str | None, _not_here("--draft-tokens")] = None,
     draft_min: Annotated[str | None, _not_here("--draft-min")] = None,
     draft_p_min: Annotated[str | None, _not_here("--draft-p-min")] = None,
+    trust: shared.Trust = None,
 ) -> int:
     """Serve models to any OpenAI client, by default at http://127.0.0.1:18181.
 
@@ -139,6 +131,7 @@ def serve(
     """
     flags = {
         **{"host": host, "origins": origins, "keepalive": keepalive, "parallel": parallel},
+        **{"allowed_hosts": allowed_hosts},
         **{"isolate": isolate, "trust": trust},
         **{"max_queue": max_queue, "compute": compute, "runtime": runtime, "nctx": nctx},
         **{"ngl": ngl, "threads": threads, "require": require, "qairt_engine": qairt_engine},
@@ -147,19 +140,24 @@ def serve(
     }
     # before the log is set up: nobody who reads it slowly may stop the server
     ctx.with_resource(unblocked_stderr())
-    settings = shared.settings_of(ctx, default_log="warn", **flags)
+    kept_flags = {"cache_dir": cache_dir, "cache_size": cache_size}
+    settings = shared.settings_of(ctx, default_log="warn", **flags, **kept_flags)
+    settings = kept.with_cache(settings, sized=cache_size is not None)
     address = _address(settings, port, tls=ssl_certfile is not None)
     if (ssl_keyfile is None) != (ssl_certfile is None):
         raise UsageError("TLS takes both `--ssl-certfile` and `--ssl-keyfile`")
     pins = tuple(pin or ())
     named = tuple(dict.fromkeys((*((model,) if model is not None else ()), *pins)))
-    from geniex.server.options import ServerOptions
+    from geniex.server.options import MAX_CONNECTIONS, ServerOptions
     from geniex.server.residents import PoolOptions
 
     paths = _paths((*named, settings.model, *_drafts(settings)))
+    who = access.read_access(api_key, api_key_file, address, no_auth=no_auth)
     options = ServerOptions(
-        api_key=_api_key(api_key),
-        origins=tuple(filter(None, parse_origins(settings.origins or "").split(","))),
+        keys=who.keys,
+        allowed_hosts=(address.host, *parse_hosts(settings.allowed_hosts or "").split(",")),
+        origins=tuple(parse_origins(settings.origins or LOOPBACK).split(",")),
+        max_connections=max_connections or MAX_CONNECTIONS,
         grammar_dir=_folder(grammar_dir),
         grace=grace,
         preload=_found(named, settings),
@@ -174,7 +172,7 @@ def serve(
         paths=paths,
     )
     watch = ctx.with_resource(watching.watched(log_prompts))
-    return _run(settings, options, pool, address, (ssl_keyfile, ssl_certfile), watch)
+    return _run(settings, options, pool, address, who, (ssl_keyfile, ssl_certfile), watch)
 
 
 def _run(
@@ -182,6 +180,7 @@ def _run(
     options: "ServerOptions",
     pool_options: "PoolOptions",
     address: "Address",
+    who: access.Access,
     tls: tuple[Path | None, Path | None],
     watch: watching.Watch,
 ) -> int:
@@ -202,13 +201,15 @@ def _run(
         output.tell(f"Listening on {address.url}")
         for text in watch.notes:
             output.tell(text)
+        for text in who.warnings:
+            output.warn(text)
+        for text in who.notes:
+            output.tell(text)
+        if settings.prefix_cache is not None:
+            output.tell(kept.told(settings.prefix_cache))
         if settings.best:
             known = ", ".join(f"{best.model} ({best.text()})" for best in settings.best)
             output.tell(f"Best settings of `geniex bench` are used: {known}")
-        if not address.loopback and options.api_key is None:
-            output.warn(
-                f"whoever reaches {address.host} may use the models; `--api-key` asks for a key"
-            )
 
     def draining(active: int) -> None:
         running = "1 answer still runs" if active == 1 else f"{active} answers still run"
@@ -217,7 +218,7 @@ def _run(
     app = build_app(state)
     try:
         return lifecycle.serve(
-            app, state, sockets, listening, draining, keyfile=tls[0], certfile=tls[1]
+            app, state, sockets, listening, draining, output.tell, keyfile=tls[0], certfile=tls[1]
         )
     finally:
         # for what did not begin; after an orderly end both are closed
@@ -237,28 +238,6 @@ def _address(settings: Settings, port: int | None, *, tls: bool) -> "Address":
         )
     address = replace(address, scheme="https" if tls else "http")
     return address if port is None else replace(address, port=port)
-
-
-def parse_size(text: str) -> int:
-    """Bytes: a number, with K, M, G or T for powers of 1024. Raises UsageError."""
-    found = _SIZE.fullmatch(text.strip())
-    size = int(float(found[1]) * (1 << _UNITS[found[2].lower()])) if found else 0
-    if size < 1:
-        raise UsageError(f"`{text}` is no size", hint="give bytes, or such as 512M, 24G, 24GiB")
-    return size
-
-
-def _api_key(flag: str | None) -> str | None:
-    key = os.environ.get(API_KEY) if flag is None else flag
-    if not key and flag is None:
-        return None
-    # what cannot stand in a header could never be sent
-    if not key or not key.isascii() or not key.isprintable() or key != key.strip():
-        raise UsageError(
-            "the API key is empty, or holds what a header cannot",
-            hint="use letters, digits and signs",
-        )
-    return key
 
 
 def _folder(path: Path | None) -> Path | None:

@@ -18,7 +18,11 @@ from geniex.server.lifecycle import lifespan
 from geniex.server.models import router as models
 from geniex.server.recording import Recorder
 from geniex.server.responses import router as responses
-from geniex.server.security import BodyLimit, Gate, PageCheck, cross_origin
+from geniex.server.security.body import BodyLimit
+from geniex.server.security.gate import Gate
+from geniex.server.security.head import HeadLimit
+from geniex.server.security.hosts import HostCheck
+from geniex.server.security.origins import PageCheck, cross_origin
 
 if TYPE_CHECKING:
     from geniex.server.state import ServerState
@@ -42,9 +46,11 @@ def build_app(state: ServerState) -> FastAPI:
         lifespan=lifespan(state),
         middleware=[
             Middleware(Envelope, state=state),
-            *([Middleware(cross_origin, origins=origins)] if origins else []),
-            Middleware(Guard, state=state),
+            Middleware(HeadLimit),
+            Middleware(HostCheck, allowed=state.options.allowed_hosts),
             Middleware(PageCheck, origins=origins),
+            Middleware(cross_origin, origins=origins),
+            Middleware(Guard, state=state),
             Middleware(Gate, state=state),
             Middleware(BodyLimit, most=state.options.max_body),
             Middleware(BodyType),

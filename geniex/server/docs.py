@@ -127,7 +127,7 @@ def install(app: FastAPI, state: ServerState) -> None:
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            _finish(plain(), with_key=state.options.api_key is not None)
+            _finish(plain(), with_key=state.options.keys is not None)
         assert app.openapi_schema is not None
         return app.openapi_schema
 

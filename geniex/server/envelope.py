@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from geniex.server import request_id
 from geniex.server.handlers import answer
 from geniex.server.observed import UNKNOWN, Observed, observe
+from geniex.server.target import origin_form
 from geniex_catalogue.errors import ServerBusyError
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope = origin_form(scope)
         name = request_id.begin(Headers(scope=scope).get(request_id.HEADER))
         request = Observed(name, _known(scope["method"]), scope["path"])
         observe(request)

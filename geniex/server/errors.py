@@ -74,7 +74,10 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
         403: "The request comes from a web page that may not call",
         404: "There is no such model or route",
         405: "The route does not take this method",
+        408: "The body did not come in time",
         413: "The body is too large",
+        415: "The body is compressed",
+        421: "The server is called by a name that is not this machine's",
         500: "The server failed",
         503: "The server is busy or about to end; `Retry-After` says when to come again",
     }.items()

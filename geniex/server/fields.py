@@ -138,7 +138,7 @@ class SpeculatingFields(RequestFields):
         None, description="The draft's name; it must be here, nothing is pulled for it."
     )
     spec_n_max: int | None = Field(
-        None, ge=0, le=64, description="Most draft tokens a step; 0 is the default, 3."
+        None, ge=0, le=64, description="Most draft tokens a step; 0 is the default, 3 (15 of n-grams alone)."
     )
     spec_n_min: int | None = Field(None, ge=0, le=64, description="Fewest draft tokens a step.")
     spec_p_min: float | None = Field(
@@ -181,6 +181,7 @@ class SpeculatingFields(RequestFields):
                 draft_min=least,
                 draft_p_min=self.spec_p_min,
                 require_spec=self.require_spec or False,
+                paths=draft in state.options.paths,
             )
         except UsageError as exc:
             raise named(exc, "spec_draft_model" if draft else "spec_type") from exc
@@ -334,7 +335,7 @@ def _name(text: str, param: str, state: ServerState) -> str:
     if text in state.options.paths:
         return text
     try:
-        names.parse(text, catalogue().aliases)
+        names.parse(text, catalogue().aliases, paths=False)
     except (ModelPathError, ModelRefError) as exc:
         raise invalid(
             f"`{param}` takes the name of a model, `org/repo[:precision]`, as `GET /v1/models` "

@@ -82,6 +82,8 @@ def _refused(exc: HTTPException, request: Request) -> RequestError:
         case 400:
             # how FastAPI tells of JSON that is too deep, or is no UTF-8
             message, code = "the body cannot be read as JSON", "invalid_json"
+        case 408:
+            message, code = str(exc.detail), "request_timeout"
         case 413:
             message, code = str(exc.detail), "request_too_large"
         case status:

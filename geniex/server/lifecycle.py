@@ -28,6 +28,8 @@ from starlette.types import ASGIApp
 from geniex import __version__
 from geniex.server.models.listing import purpose_of
 from geniex.server.residents import ModelWish
+from geniex.server.security import connection
+from geniex.server.security.reloading import reload_at_hangup
 from geniex_catalogue.errors import GenieXError, LoadCancelledError, UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 ENDED, INTERRUPTED = 0, 130
 
 _log = logging.getLogger("geniex.server")
-_KEEP_CONNECTION = 75  # seconds: longer than clients keep theirs, or both ends race
 _LAST_WORDS = 1  # second for what is cut off to say so, after the grace time
 
 
@@ -87,6 +88,7 @@ def serve(
     sockets: list[socket.socket],
     on_listening: Callable[[], None],
     on_draining: Callable[[int], None],
+    on_reload: Callable[[str], None],
     *,
     keyfile: Path | None = None,
     certfile: Path | None = None,
@@ -94,7 +96,8 @@ def serve(
     """Serve until a signal ends it; the answer is the exit code.
 
     `on_listening` is called once the sockets answer, `on_draining` at the first signal with the
-    number of answers that still run, if there are any. Raises UsageError for unusable TLS files.
+    number of answers that still run, if there are any, `on_reload` with what came of reading the
+    file of keys again. Raises UsageError for unusable TLS files.
     """
     config = uvicorn.Config(
         app,
@@ -104,7 +107,9 @@ def serve(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=_KEEP_CONNECTION,
+        http=connection.at_most(state.options.max_connections),
+        h11_max_incomplete_event_size=connection.MAX_HEAD,
+        timeout_keep_alive=int(connection.KEEP_SECONDS),
         timeout_graceful_shutdown=_LAST_WORDS,
         ssl_keyfile=keyfile,
         ssl_certfile=certfile,
@@ -118,7 +123,8 @@ def serve(
             hint="give a certificate and its key as PEM files",
         ) from exc
     server = _Server(config, state, on_listening, on_draining)
-    server.run(sockets)
+    with reload_at_hangup(state.options.keys, on_reload, server.handle_exit):
+        server.run(sockets)
     return server.code
 
 

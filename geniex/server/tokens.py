@@ -15,6 +15,7 @@ from geniex.server.fields import RequestFields
 from geniex.server.models.listing import purpose_of
 from geniex.server.pump import Job, collect, leased
 from geniex.server.residents import ModelWish
+from geniex.server.security.json_body import StrictRoute
 from geniex.session import OpenModel
 from geniex_runtimes.contract import LoadedModel, PromptPiece
 
@@ -60,7 +61,7 @@ class Content(BaseModel):
 
 def router(state: ServerState) -> APIRouter:
     """The routes about tokens; a model that is not in memory is loaded for them."""
-    routes = APIRouter(tags=["tokens"])
+    routes = APIRouter(tags=["tokens"], route_class=StrictRoute)
 
     @routes.post("/v1/tokenize", operation_id="tokenize")
     @routes.post("/tokenize", operation_id="tokenizeBare")

@@ -5,12 +5,13 @@ from fastapi import APIRouter, Request, Response
 from geniex.server.chat_completions.protocol import ChatRequest
 from geniex.server.chat_completions.serving import complete
 from geniex.server.schema import ChatCompletionObject, answers_with
+from geniex.server.security.json_body import StrictRoute
 from geniex.server.state import ServerState
 
 
 def router(state: ServerState) -> APIRouter:
     """The routes over a server's models."""
-    routes = APIRouter(tags=["chat"])
+    routes = APIRouter(tags=["chat"], route_class=StrictRoute)
     answers = answers_with(ChatCompletionObject)
 
     @routes.post("/chat/completions", include_in_schema=False)

@@ -5,12 +5,13 @@ from fastapi import APIRouter, Request, Response
 from geniex.server.completions.protocol import CompletionRequest
 from geniex.server.completions.serving import complete
 from geniex.server.schema import CompletionObject, answers_with
+from geniex.server.security.json_body import StrictRoute
 from geniex.server.state import ServerState
 
 
 def router(state: ServerState) -> APIRouter:
     """The routes over a server's models."""
-    routes = APIRouter(tags=["chat"])
+    routes = APIRouter(tags=["chat"], route_class=StrictRoute)
     answers = answers_with(CompletionObject)
 
     @routes.post("/completions", include_in_schema=False)

@@ -5,12 +5,13 @@ from fastapi import APIRouter, Request, Response
 from geniex.server.embeddings.protocol import EmbeddingsRequest
 from geniex.server.embeddings.serving import embed
 from geniex.server.schema import EmbeddingsObject, answers_with
+from geniex.server.security.json_body import StrictRoute
 from geniex.server.state import ServerState
 
 
 def router(state: ServerState) -> APIRouter:
     """The routes over a server's models."""
-    routes = APIRouter(tags=["embeddings"])
+    routes = APIRouter(tags=["embeddings"], route_class=StrictRoute)
     answers = answers_with(EmbeddingsObject, streams=False)
 
     @routes.post("/embeddings", include_in_schema=False)

@@ -51,7 +51,8 @@ def find(name: str, settings: Settings, options: ServerOptions) -> Listed:
 
     Raises ModelNotFoundError and PrecisionNotFoundError for what is not here.
     """
-    text = name if name in options.paths else str(names.parse(name, catalogue().aliases))
+    known = name in options.paths
+    text = name if known else str(names.parse(name, catalogue().aliases, paths=False))
     found = find_model(text, settings, "draft", paths=text in options.paths)
     if isinstance(found, ResolvedModel):
         owner = found.ref.org if found.ref is not None else names.LOCAL_ORG

@@ -20,6 +20,7 @@ from geniex.server.models.protocol import (
     UnloadedObject,
 )
 from geniex.server.pump import Job, collect, leased
+from geniex.server.security.json_body import StrictRoute
 from geniex.session import OpenModel
 from geniex_catalogue.errors import GenieXError
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 def router(state: ServerState) -> APIRouter:
     """The routes about models. What is slow runs on threads."""
-    routes = APIRouter(tags=["models"])
+    routes = APIRouter(tags=["models"], route_class=StrictRoute)
     settings, options = state.settings, state.options
 
     @routes.get("/models", include_in_schema=False, response_model_exclude_none=True)

@@ -7,12 +7,13 @@ from geniex.server.responses.objects import ResponseObject
 from geniex.server.responses.protocol import ResponsesRequest
 from geniex.server.responses.serving import respond
 from geniex.server.schema import answers_with
+from geniex.server.security.json_body import StrictRoute
 from geniex.server.state import ServerState
 
 
 def router(state: ServerState) -> APIRouter:
     """The routes, over the server's state."""
-    routes = APIRouter(tags=["chat"])
+    routes = APIRouter(tags=["chat"], route_class=StrictRoute)
 
     async def create(request: ResponsesRequest, http: Request) -> Response:
         """Answer a text or a conversation, as the Responses API of OpenAI does.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from geniex.best import Best
-from geniex.cli.serve import parse_size
+from geniex.keys import parse_size
 from geniex.config_file import ConfigFile
 from geniex_catalogue.errors import UsageError
 from tests.cliharness import Cli

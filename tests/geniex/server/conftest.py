@@ -12,7 +12,6 @@ from starlette.testclient import TestClient
 
 from geniex.config import Settings
 from geniex.server.app import build_app
-from geniex.server.options import ServerOptions
 from geniex.server.pool import Pool, PoolOptions
 from geniex.server.prompt_log import PromptLog
 from geniex.server.state import ServerState
@@ -20,6 +19,7 @@ from geniex.server.tracing import Tracing
 from geniex.session import load_model
 from geniex_runtimes.fake import FakeRuntime
 from tests.geniex.conftest import Scripted, install
+from tests.geniex.server.door import options_of
 from tests.geniex.server.live import LiveServer, running
 
 # always here: the runtime is scripted, the file is real
@@ -62,7 +62,7 @@ def serve(scripted: Scripted, tmp_path: Path) -> Iterator[Serve]:
             chosen = Settings(data_dir=tmp_path / "data", **(settings or {}))
             models = Pool(chosen, PoolOptions(**(pool or {})), opener=opener)
             state = ServerState(
-                chosen, ServerOptions(**options), models, prompts=prompts, tracing=tracing
+                chosen, options_of(**options), models, prompts=prompts, tracing=tracing
             )
             app = build_app(state)
             # its start and end are those of the pool
@@ -84,7 +84,7 @@ def shared_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClie
     with pytest.MonkeyPatch.context() as patch:
         install(FakeRuntime(name="llama_cpp"), patch)
         settings = Settings(data_dir=tmp_path_factory.mktemp("shared"))
-        state = ServerState(settings, ServerOptions(), Pool(settings, PoolOptions()))
+        state = ServerState(settings, options_of(), Pool(settings, PoolOptions()))
         with TestClient(build_app(state)) as client:
             yield client
 

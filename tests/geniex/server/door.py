@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from geniex.api_keys import KeyRing
 from geniex.config import Settings
 from geniex.server.app import build_app
 from geniex.server.options import ServerOptions
@@ -110,6 +111,12 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.01)
 
 
+def options_of(*, api_key: str | None = None, **options: Any) -> ServerOptions:
+    """Options of a server that Starlette's client calls `testserver`, with one key or none."""
+    keys = None if api_key is None else KeyRing((api_key,))
+    return ServerOptions(**{"allowed_hosts": ("testserver",), "keys": keys, **options})
+
+
 @contextmanager
 def opened(
     runtime: Runtime, data_dir: Path, path: str, defaults: dict[str, Any], **options: Any
@@ -119,6 +126,6 @@ def opened(
         install(runtime, patch)
         settings = Settings(data_dir)
         pool = PoolOptions(paths=frozenset(options.get("paths", ())))
-        state = ServerState(settings, ServerOptions(**options), Pool(settings, pool))
+        state = ServerState(settings, options_of(**options), Pool(settings, pool))
         with TestClient(build_app(state), raise_server_exceptions=False) as client:
             yield Door(client, state, runtime, path, defaults)

@@ -223,7 +223,16 @@ class TestKey:
 
 
 class TestOrigins:
-    def test_none_by_default(self, client: TestClient) -> None:
+    @pytest.mark.parametrize(
+        "origin", ["http://localhost:3000", "https://127.0.0.1", "http://[::1]:8080"]
+    )
+    def test_those_of_this_machine_by_default(self, client: TestClient, origin: str) -> None:
+        response = client.get("/v1/models", headers={"origin": origin})
+        assert response.headers["access-control-allow-origin"] == origin
+        assert "access-control-allow-credentials" not in response.headers
+        assert "Origin" in response.headers["vary"]
+
+    def test_no_others_by_default(self, client: TestClient) -> None:
         response = client.get("/v1/models", headers={"origin": OK})
         assert "access-control-allow-origin" not in response.headers
 
@@ -238,7 +247,7 @@ class TestOrigins:
         asked = client.options("/v1/chat/completions", headers=headers)
         assert (asked.status_code == 200) == allowed
         answered = client.get("/v1/models", headers={"origin": origin})
-        assert answered.status_code == 401
+        assert answered.status_code == (401 if allowed else 403)
         for response in (asked, answered):
             shown = response.headers.get("access-control-allow-origin")
             assert shown == (origin if allowed else None)

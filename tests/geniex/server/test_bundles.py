@@ -8,7 +8,6 @@ from starlette.testclient import TestClient
 
 from geniex.config import Settings
 from geniex.server.app import build_app
-from geniex.server.options import ServerOptions
 from geniex.server.pool import Pool, PoolOptions
 from geniex.server.state import ServerState
 from geniex_catalogue.hubs.localfs import import_path
@@ -16,7 +15,7 @@ from geniex_catalogue.names import parse
 from geniex_catalogue.store import Store
 from geniex_runtimes.options import SIMULATOR
 from tests.geniex.scripted_bundle import CONTEXT, install_qairt, write_bundle
-from tests.geniex.server.door import GREETING, HELLO
+from tests.geniex.server.door import GREETING, HELLO, options_of
 
 MODEL = "local/tiny"
 NO_SPECULATION = "speculative decoding is only supported by llama_cpp; ignoring for runtime qairt"
@@ -30,7 +29,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         install_qairt(patch)
         import_path(parse(MODEL), write_bundle(folder / "bundle"), Store(folder / "data"))
         settings = Settings(folder / "data")
-        state = ServerState(settings, ServerOptions(), Pool(settings, PoolOptions()))
+        state = ServerState(settings, options_of(), Pool(settings, PoolOptions()))
         with TestClient(build_app(state)) as client:
             yield client
 

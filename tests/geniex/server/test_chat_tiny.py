@@ -12,10 +12,10 @@ from starlette.testclient import TestClient
 
 from geniex.config import Settings
 from geniex.server.app import build_app
-from geniex.server.options import ServerOptions
 from geniex.server.pool import Pool, PoolOptions
 from geniex.server.state import ServerState
 from tests.geniex.server.clients.strict import strictly
+from tests.geniex.server.door import options_of
 
 MODEL, DRAFT = "geniex/tiny-chat:Q8_0", "geniex/tiny-chat-draft:Q8_0"
 PARIS = "The capital of France is Paris."
@@ -34,7 +34,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A server over the built-in models."""
     settings = Settings(tmp_path_factory.mktemp("data"))
     pool = Pool(settings, PoolOptions(slots=2))
-    app = build_app(ServerState(settings, ServerOptions(), pool))
+    app = build_app(ServerState(settings, options_of(), pool))
     with TestClient(app, raise_server_exceptions=False) as made:
         yield made
 

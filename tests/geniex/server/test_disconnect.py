@@ -13,12 +13,11 @@ import uvicorn
 
 from geniex.config import Settings
 from geniex.server.app import build_app
-from geniex.server.options import ServerOptions
 from geniex.server.pool import Pool, PoolOptions
 from geniex.server.state import ServerState
 from geniex_runtimes.fake import Script
 from tests.geniex.conftest import install
-from tests.geniex.server.door import GREETING, Runtime, wait_for
+from tests.geniex.server.door import GREETING, Runtime, options_of, wait_for
 
 CHAT: dict[str, Any] = {"messages": GREETING}
 # goes on for many seconds: the grammar never allows an end
@@ -42,7 +41,7 @@ def listening(data_dir: Path, slots: int = 4) -> Iterator[tuple[Pool, int]]:
     """A server on a real socket, in a thread: its pool and its port."""
     settings = Settings(data_dir)
     pool = Pool(settings, PoolOptions(slots=slots))
-    app = build_app(ServerState(settings, ServerOptions(), pool))
+    app = build_app(ServerState(settings, options_of(), pool))
     server = uvicorn.Server(
         uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1)
     )

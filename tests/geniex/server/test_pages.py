@@ -56,7 +56,7 @@ def test_whatever_the_method(shared_client: TestClient, method: str) -> None:
         pytest.param(
             {"origin": "http://[::1]:18181", "host": "[::1]:18181"}, id="its own, by address"
         ),
-        pytest.param({"origin": "https://a.example", "host": "a.example"}, id="behind TLS"),
+        pytest.param({"origin": "https://localhost", "host": "localhost"}, id="behind TLS"),
         pytest.param(
             {"origin": "http://testserver", "sec-fetch-site": "same-origin"}, id="as browsers do"
         ),
@@ -67,10 +67,25 @@ def test_others_are_answered(shared_client: TestClient, headers: dict[str, str])
     assert shared_client.post(UNLOAD, headers=headers).status_code == 200
 
 
-def test_looking_is_free(shared_client: TestClient) -> None:
-    headers = {"origin": EVIL, "sec-fetch-site": "cross-site"}
-    assert shared_client.get("/v1/models", headers=headers).status_code == 200
-    assert shared_client.head("/v1/models", headers=headers).status_code == 200
+LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        pytest.param({"origin": EVIL}, 403, id="a page that asks"),
+        pytest.param({"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, 403, id="img"),
+        pytest.param({**LINK, "sec-fetch-dest": "iframe"}, 403, id="a frame"),
+        pytest.param({**LINK, "origin": EVIL}, 403, id="a link that is none"),
+        pytest.param(LINK, 200, id="a link that is followed"),
+    ],
+)
+def test_pages_of_others_do_not_even_look(
+    shared_client: TestClient, headers: dict[str, str], status: int
+) -> None:
+    for path in ("/", "/v1/models"):
+        assert shared_client.get(path, headers=headers).status_code == status
+        assert shared_client.head(path, headers=headers).status_code == status
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,21 @@ def test_tls(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
         assert get(server, "/health", verify=trusted).status_code == 200
 
 
-def test_whoever_reaches_it(tmp_path: Path) -> None:
+def test_whoever_reaches_it_needs_a_key_that_is_told_once(tmp_path: Path) -> None:
     with running("--host", "0.0.0.0", data_dir=tmp_path) as server:
+        server.await_log("API key, made for this run: ")
+        [told] = [line for line in server.log if "API key" in line]
+        key = told.rpartition(" ")[2]
+        assert len(key) >= 32
+        url = server.url.replace("0.0.0.0", "127.0.0.1")
+        assert httpx2.get(f"{url}/v1/models").status_code == 401
+        headers = {"authorization": f"Bearer {key}"}
+        assert httpx2.get(f"{url}/v1/models", headers=headers).status_code == 200
+        assert httpx2.get(f"{url}/health").status_code == 200
+
+
+def test_whoever_reaches_it_needs_none_where_its_operator_insists(tmp_path: Path) -> None:
+    with running("--host", "0.0.0.0", "--no-auth", data_dir=tmp_path) as server:
         server.await_log("Warning: whoever reaches 0.0.0.0")
+        url = server.url.replace("0.0.0.0", "127.0.0.1")
+        assert httpx2.get(f"{url}/v1/models").status_code == 200

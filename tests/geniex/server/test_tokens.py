@@ -9,7 +9,6 @@ from starlette.testclient import TestClient
 
 from geniex.config import Settings
 from geniex.server.app import build_app
-from geniex.server.options import ServerOptions
 from geniex.server.pool import Pool, PoolOptions
 from geniex.server.state import ServerState
 from geniex_catalogue.hubs.localfs import import_path
@@ -17,6 +16,7 @@ from geniex_catalogue.names import parse
 from geniex_catalogue.store import Store
 from geniex_runtimes.fake import BOS, EOS
 from tests.geniex.server.conftest import MODEL
+from tests.geniex.server.door import options_of
 from tests.geniex.server.live import LiveServer
 from tests.toys import bert
 
@@ -111,7 +111,7 @@ def test_what_stands_around_a_text_of_an_embedding_model(tmp_path: Path) -> None
     bert.write_bert(tmp_path / "bert.gguf", bert.Bert())
     settings = Settings(data_dir=tmp_path / "data")
     import_path(parse("local/bert"), tmp_path / "bert.gguf", Store(settings.data_dir))
-    state = ServerState(settings, ServerOptions(), Pool(settings, PoolOptions()))
+    state = ServerState(settings, options_of(), Pool(settings, PoolOptions()))
     with TestClient(build_app(state)) as client:
         asked = {"model": "local/bert", "content": "the cat"}
 
