@@ -2,11 +2,15 @@
 
 import errno
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
 # what a system says of a disk, or a user's share of it, that is full
 FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 
 
 def write(path: Path, *data: bytes | memoryview, mode: int = 0o666) -> None:
@@ -29,6 +33,18 @@ def write(path: Path, *data: bytes | memoryview, mode: int = 0o666) -> None:
             temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def drop_leftovers(folder: Path) -> None:
+    """Delete what writers that were killed left in a folder.
+
+    Call it where nobody else can be writing there. What cannot be deleted stays, and harms nobody.
+    """
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if _TEMPORARY.fullmatch(path.name):
+                with suppress(OSError):
+                    path.unlink()
 
 
 def move(source: Path, target: Path) -> None:

@@ -277,6 +277,8 @@ def _tidy(folder: Path) -> None:
 
 def _finish_what_was_begun(folder: Path) -> None:
     """Do to its end what another process had begun when it was stopped."""
+    durable.drop_leftovers(folder)
+    durable.drop_leftovers(folder / INFLIGHT)
     _tidy(folder)
     try:
         if publishing.is_moving(folder):

@@ -120,3 +120,15 @@ def test_a_pipe_for_the_holder_makes_nobody_wait(store: Store) -> None:
     publish(store, "a.gguf")
     os.mkfifo(store.folder(REF) / ".lock.pid")
     assert holder_of(store.folder(REF)) is None
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_lock(store: Store) -> None:
+    publish(store, "a.gguf")
+    folder = store.folder(REF)
+    left = folder / ".geniex.json.22b5e59935d4.tmp"
+    mine = folder / ".mine.tmp"
+    for path in (left, mine):
+        path.write_text("{")
+    with store.lock(REF):
+        pass
+    assert not left.exists() and mine.exists()
