@@ -25,6 +25,7 @@ Reader: TypeAlias = Callable[[Any], Any]
 MAX_BYTES = 16 << 20
 _HEAD = struct.Struct(">I")
 _CHUNK = 1 << 16
+_decode = json.JSONDecoder().decode
 
 
 class ProtocolError(Exception):
@@ -68,7 +69,7 @@ class Wire(Generic[M]):
     def unpack(self, body: bytes) -> M:
         """The message that `pack` made of it, without its length. Raises ProtocolError."""
         try:
-            name, value = json.loads(body)
+            name, value = _decode(body.decode())
             message: M = self._reader(self._kinds[name])(value)
         except (ValueError, KeyError, TypeError, RecursionError) as exc:
             raise ProtocolError(f"{body[:60]!r} is no message: {exc}") from exc
