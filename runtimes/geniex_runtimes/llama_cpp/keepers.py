@@ -29,7 +29,7 @@ def open_keeper(
         log.warning("nothing is kept on disk: %s", exc)
         return None, str(exc)
     if cache.file is not None:
-        session = KeptSession(library, context, cache.file, facts)
+        session = KeptSession(library, context, cache.file, facts, weights.sliding_window)
         return session, session.failure
     if cache.folder is None:
         return None, ""

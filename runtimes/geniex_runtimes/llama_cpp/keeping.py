@@ -11,12 +11,15 @@ from geniex_runtimes.llama_cpp.context import Context
 from geniex_runtimes.llama_cpp.kept_prefixes import KeptPrefixes
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.prefix_file import Head, Snapshot, tokens_of
-from geniex_runtimes.llama_cpp.slot import Slot, Task
+from geniex_runtimes.llama_cpp.slot import Part, Slot, Task
 
 log = logging.getLogger("geniex.llama_cpp.kept")
 
 # tokens: what is shorter is evaluated in no time, and not worth a file
 LEAST = 256
+# tokens before a prompt's end from which the next prompt of a chat differs at most: how templates
+# begin an answer is not how they tell it afterwards
+BEFORE_ANSWER = 32
 _LEAST_TIMED = 32  # tokens: a shorter prompt tells little of how fast they are
 # bytes per second, until one has been read: a SATA disk's
 _READING = 300e6
@@ -29,7 +32,9 @@ _Keep: TypeAlias = Callable[[Snapshot, Sequence[Path]], None]
 class Usable(Protocol):
     """How much of a prompt of `prompt` tokens need not be evaluated; see Seating."""
 
-    def __call__(self, held: int, shared: int, first: int, prompt: int) -> int:
+    def __call__(
+        self, held: int, shared: int, first: int, prompt: int, lengths: Sequence[int] = ()
+    ) -> int:
         """The tokens that can stay of `held`, of which `shared` are the prompt's."""
         ...
 
@@ -42,6 +47,7 @@ class Keeping:
     ) -> None:
         """`window` is the model's sliding window in tokens, 0 for none."""
         self.tokens: list[int] = []
+        self.parts: tuple[Part, ...] = ()
         self._window = window
         self._library = library
         self._context = context
@@ -52,7 +58,7 @@ class Keeping:
     def timed(self, task: Task) -> None:
         """A task has ended: note how fast its prompt was."""
         count = len(task.prompt) - task.cached
-        if task.first_token and count >= _LEAST_TIMED:
+        if task.first_token and count >= _LEAST_TIMED and not task.restored:
             self._pace = (task.first_token - task.started) / count
 
     def find(self, prompt: Sequence[int], held: int, usable: Usable) -> Head | None:
@@ -62,7 +68,8 @@ class Keeping:
 
         def worth(head: Head, shared: int) -> float:
             """Seconds that are saved."""
-            gain = usable(len(head.tokens), shared, head.first, len(prompt)) - held
+            lengths = [length for length, _ in head.parts]
+            gain = usable(len(head.tokens), shared, head.first, len(prompt), lengths) - held
             return gain * (self._pace or head.pace) - head.size / self._reading
 
         return self._folder.find(tokens_of(prompt), worth)
@@ -71,16 +78,17 @@ class Keeping:
         """Fill a slot from a file; where that fails it is empty."""
         began = time.perf_counter()
         slot.tokens = []
-        state = self._folder.read(head)
-        if state is None:
+        kept = self._folder.read(head)
+        if kept is None:
             self._context.keep(slot.index, 0)
             return False
-        if not sequence_state.restore(self._library, self._context, slot.index, state):
+        if not sequence_state.restore(self._library, self._context, slot.index, kept.state):
             self._folder.refuse(head, f"llama.cpp does not take it: {self._library.complaints()}")
             return False
         took = time.perf_counter() - began
         self._reading = head.size / max(took, 1e-6)
         slot.tokens = [int(token) for token in head.tokens]
+        slot.parts = tuple(Part(length, state) for length, state in kept.parts)
         log.debug("%d tokens were read in %.3f s", len(slot.tokens), took)
         return True
 
@@ -92,7 +100,7 @@ class Keeping:
         """A slot is to have its first `held` tokens alone: keep the others where they are many.
 
         Where a state `cuts`, its file serves all prompts that share its beginning, and takes the
-        place of shorter ones. Else what prompts have in common has a file of its own.
+        place of shorter ones. Else it has parts that serve what most likely comes.
         """
         if len(slot.tokens) - held >= LEAST:
             self._keep(slot, held, cuts, self._folder.keep)
@@ -104,28 +112,31 @@ class Keeping:
             self._keep(slot, 0, cuts, self._folder.write)
 
     def _keep(self, slot: Slot, held: int, cuts: bool, keep: _Keep) -> None:
-        self._keep_one(slot, cuts, keep)
-        if cuts or not max(LEAST, held) <= slot.common < len(slot.tokens):
-            return
-        if self._context.keep(slot.index, slot.common):
-            slot.tokens = slot.tokens[: slot.common]
-            self._keep_one(slot, cuts, keep)
-
-    def _keep_one(self, slot: Slot, cuts: bool, keep: _Keep) -> None:
         """Keep what a slot holds, unless it is short, or kept already."""
         tokens = tokens_of(slot.tokens)
         if len(tokens) < LEAST or self._folder.has(tokens, cuts=cuts):
             return
-        kept = snapshot(self._library, self._context, slot, window=self._window, pace=self._pace)
+        wanted = [] if cuts else [slot.common, slot.asked - BEFORE_ANSWER]
+        lengths = [length for length in wanted if length >= max(held, LEAST)]
+        kept = snapshot(
+            self._library, self._context, slot, lengths, window=self._window, pace=self._pace
+        )
         if kept is not None:
             keep(kept, self._folder.within(tokens) if cuts else ())
 
 
 def snapshot(
-    library: Library, context: Context, slot: Slot, *, window: int = 0, pace: float = 0.0
+    library: Library,
+    context: Context,
+    slot: Slot,
+    lengths: Sequence[int],
+    *,
+    window: int,
+    pace: float = 0.0,
 ) -> Snapshot | None:
     """A copy of what a slot holds; None, with a line in the log, where there can be none.
 
+    To have the parts that other `lengths` need the slot is cut back to the shortest of these.
     `window` is the model's sliding window in tokens, `pace` the seconds a token of a prompt takes.
     """
     size = sequence_state.size(library, context, slot.index)
@@ -138,7 +149,21 @@ def snapshot(
         return None
     # llama.cpp saves no cells that lie before a sliding window
     first = max(context.first_position(slot.index), len(slot.tokens) - window if window else 0)
-    return Snapshot(tokens_of(slot.tokens), state, first, pace)
+    tokens = tokens_of(slot.tokens)
+    parts = _parts(context, slot, lengths, window)
+    return Snapshot(tokens, state, first, pace, tuple((it.length, it.state) for it in parts))
+
+
+def _parts(context: Context, slot: Slot, lengths: Sequence[int], window: int) -> list[Part]:
+    """What to restore at these lengths, as far as the slot still has it, and what it was given."""
+    parts = {part.length: part for part in slot.parts if part.length < len(slot.tokens)}
+    first = context.first_position(slot.index)
+    for length in sorted(set(lengths) - parts.keys(), reverse=True):
+        there = window and 0 < length < len(slot.tokens) and first <= max(0, length - window)
+        if there and context.keep(slot.index, length):
+            slot.tokens = slot.tokens[:length]
+            parts[length] = Part(length, context.save(slot.index))
+    return list(parts.values())
 
 
 def _free_memory() -> int:

@@ -25,7 +25,6 @@ from geniex_runtimes.llama_cpp.prefix_file import (
     DamagedError,
     Head,
     Snapshot,
-    State,
     Tokens,
     UnfitError,
 )
@@ -69,10 +68,10 @@ class KeptPrefixes:
                 best, found = value, head
         return found
 
-    def read(self, head: Head) -> State | None:
-        """The state of a file; None, with a line in the log, where there is none any more."""
+    def read(self, head: Head) -> Snapshot | None:
+        """What a file has; None, with a line in the log, where there is nothing any more."""
         try:
-            state = prefix_file.read_state(head)
+            kept = prefix_file.read(head)
         except DamagedError as exc:
             self._drop(head.path, f"{exc}")
             return None
@@ -82,7 +81,7 @@ class KeptPrefixes:
             return None
         with suppress(OSError):
             os.utime(head.path)  # it was used: others go first
-        return state
+        return kept
 
     def has(self, tokens: Tokens, *, cuts: bool) -> bool:
         """Whether these tokens, or where it `cuts` more than these, are kept; that is then used."""

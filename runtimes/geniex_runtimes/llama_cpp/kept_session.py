@@ -9,10 +9,10 @@ from pathlib import Path
 
 from geniex_runtimes.llama_cpp import prefix_file, sequence_state
 from geniex_runtimes.llama_cpp.context import Context
-from geniex_runtimes.llama_cpp.keeping import Usable, snapshot
+from geniex_runtimes.llama_cpp.keeping import BEFORE_ANSWER, Usable, snapshot
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.prefix_file import ForeignError, Head, UnfitError
-from geniex_runtimes.llama_cpp.slot import Slot, Task
+from geniex_runtimes.llama_cpp.slot import Part, Slot, Task
 
 log = logging.getLogger("geniex.llama_cpp.kept")
 
@@ -21,14 +21,24 @@ class KeptSession:
     """Keeps the chat that was asked last. See seating.Keeper for when it is called."""
 
     def __init__(
-        self, library: Library, context: Context, path: Path, facts: Mapping[str, str]
+        self,
+        library: Library,
+        context: Context,
+        path: Path,
+        facts: Mapping[str, str],
+        window: int,
     ) -> None:
-        """Bring back what the file holds, as the first slot's; `failure` says why that is not."""
+        """Bring back what the file holds, as the first slot's; `failure` says why that is not.
+
+        `window` is the model's sliding window in tokens, 0 for none.
+        """
+        self._window = window
         self._library = library
         self._context = context
         self._path = path
         self._facts = facts
         self.tokens: list[int] = []
+        self.parts: tuple[Part, ...] = ()
         self.failure = ""
         self._foreign = False
         try:
@@ -47,9 +57,10 @@ class KeptSession:
             raise UnfitError(
                 f"its {len(head.tokens)} tokens are more than the context of {self._context.length}"
             )
-        state = prefix_file.read_state(head)
-        if not sequence_state.restore(self._library, self._context, 0, state):
+        kept = prefix_file.read(head)
+        if not sequence_state.restore(self._library, self._context, 0, kept.state):
             raise UnfitError(f"llama.cpp does not take it: {self._library.complaints()}")
+        self.parts = tuple(Part(length, state) for length, state in kept.parts)
         return [int(token) for token in head.tokens]
 
     def timed(self, task: Task) -> None:
@@ -78,7 +89,8 @@ class KeptSession:
         if self._foreign:
             log.warning("the session is not kept: `%s` is something else", self._path)
             return
-        kept = snapshot(self._library, self._context, slot)
+        lengths = [] if cuts else [slot.asked - BEFORE_ANSWER]
+        kept = snapshot(self._library, self._context, slot, lengths, window=self._window)
         if kept is None:
             return
         try:

@@ -57,20 +57,25 @@ class DamagedError(UnfitError):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a slot held. `first` is the earliest position that it can be cut back to attend to.
+    """What a slot held. `first` is the earliest position that has all its cells.
 
-    `pace` is the seconds that a token of a prompt took, 0 where nobody knows.
+    `pace` is the seconds that a token of a prompt took, 0 where nobody knows. `parts` are lengths
+    that it can be cut back to all the same, with what to restore then.
     """
 
     tokens: Tokens
     state: State
     first: int = 0
     pace: float = 0.0
+    parts: tuple[tuple[int, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A file without its state, which is `size` bytes from `start` on."""
+    """A file without its state, which is `size` bytes from `start` on.
+
+    Those of the `parts` (length in tokens, bytes) lie at its end.
+    """
 
     path: Path
     facts: Mapping[str, str]
@@ -80,6 +85,7 @@ class Head:
     start: int
     size: int
     digest: str
+    parts: tuple[tuple[int, int], ...] = ()
 
     def shared(self, prompt: Tokens) -> int:
         """How many leading tokens of a prompt it holds."""
@@ -102,19 +108,23 @@ def tokens_of(tokens: Sequence[int]) -> Tokens:
 def write(path: Path, facts: Mapping[str, str], kept: Snapshot) -> None:
     """Write a snapshot, for its owner's eyes alone. Raises OSError."""
     tokens = kept.tokens.tobytes()
+    pieces: list[bytes | memoryview] = [kept.state.data, *(state for _, state in kept.parts)]
+    checksum = hashlib.sha256()
+    for piece in pieces:
+        checksum.update(piece)
     head = json.dumps(
         {
             "facts": dict(facts),
             "tokens": len(kept.tokens),
             "first": kept.first,
             "pace": kept.pace,
-            "size": len(kept.state),
-            "sha256": hashlib.sha256(kept.state.data).hexdigest(),
+            "size": sum(len(piece) for piece in pieces),
+            "sha256": checksum.hexdigest(),
+            "parts": [(length, len(state)) for length, state in kept.parts],
         }
     ).encode()
-    checksum = hashlib.sha256(head + tokens).digest()
-    begin = MAGIC + len(head).to_bytes(8, "little") + checksum + head + tokens
-    durable.write(path, begin, kept.state.data, mode=_PRIVATE)
+    begin = MAGIC + len(head).to_bytes(8, "little") + hashlib.sha256(head + tokens).digest()
+    durable.write(path, begin + head + tokens, *pieces, mode=_PRIVATE)
 
 
 def read_head(path: Path) -> Head:
@@ -153,11 +163,12 @@ def read_head(path: Path) -> Head:
         start=start,
         size=size,
         digest=head["sha256"],
+        parts=tuple((length, size) for length, size in head["parts"]),
     )
 
 
-def read_state(head: Head) -> State:
-    """The state, which is what was written. Raises DamagedError, OSError."""
+def read(head: Head) -> Snapshot:
+    """All of it, which is what was written. Raises DamagedError, OSError."""
     # not zeroed: that would touch every page once more
     state = np.empty(head.size, np.uint8)
     checksum = hashlib.sha256()
@@ -169,7 +180,12 @@ def read_state(head: Head) -> State:
             checksum.update(piece)
     if checksum.hexdigest() != head.digest:
         raise DamagedError("it is damaged (its checksum is wrong)")
-    return state
+    at = head.size - sum(size for _, size in head.parts)
+    whole, parts = state[:at], []
+    for length, size in head.parts:
+        parts.append((length, state[at : at + size].tobytes()))
+        at += size
+    return Snapshot(head.tokens, whole, head.first, head.pace, tuple(parts))
 
 
 def _check_owner(file: FileIO) -> None:

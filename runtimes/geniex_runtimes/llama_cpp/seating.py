@@ -11,7 +11,7 @@ from geniex_runtimes.llama_cpp.company import Limits
 from geniex_runtimes.llama_cpp.context import Context
 from geniex_runtimes.llama_cpp.keeping import Usable
 from geniex_runtimes.llama_cpp.prefix_file import Head
-from geniex_runtimes.llama_cpp.slot import Slot, Task
+from geniex_runtimes.llama_cpp.slot import Part, Slot, Task
 from geniex_runtimes.llama_cpp.speculative.speculator import Speculator
 from geniex_runtimes.llama_cpp.weights import Weights
 
@@ -21,10 +21,11 @@ log = logging.getLogger("geniex.llama_cpp.engine")
 class Keeper(Protocol):
     """Keeps on disk what slots hold. Belongs to the engine's thread.
 
-    `tokens` are what the first slot holds already.
+    `tokens` and `parts` are what the first slot holds already.
     """
 
     tokens: list[int]
+    parts: tuple[Part, ...]
 
     def timed(self, task: Task) -> None:
         """A task has ended."""
@@ -72,7 +73,7 @@ class Seating:
         self._speculator = speculator
         self.slots = [Slot(index) for index in range(context.options.slots)]
         if keeper is not None and keeper.tokens:
-            self.slots[0].tokens = list(keeper.tokens)
+            self.slots[0].tokens, self.slots[0].parts = list(keeper.tokens), keeper.parts
             self._brought_back(self.slots[0])
 
     @property
@@ -96,8 +97,8 @@ class Seating:
             if not free:
                 return
             task = waiting.popleft()
-            slot = self._choose(free, task)
             task.started = time.perf_counter()
+            slot = self._choose(free, task)
             task.cached = self._reuse(slot, task.prompt) if task.reuse_prefix else 0
             if self._speculator is not None:
                 task.cached = self._speculator.begin(slot, task, task.cached)
@@ -108,6 +109,7 @@ class Seating:
             if task.cached == 0:
                 self._context.keep(slot.index, 0)
             slot.tokens = slot.tokens[: task.cached]
+            slot.parts = tuple(part for part in slot.parts if part.length <= task.cached)
             task.restored, slot.restored = min(slot.restored, task.cached), 0
             slot.task, slot.asked = task, len(task.prompt)
 
@@ -118,9 +120,7 @@ class Seating:
             return slot
         held, found = 0, None
         if task.reuse_prefix:
-            first = self._context.first_position(slot.index)
-            shared, count = slot.shared(task.prompt), len(task.prompt)
-            held = self._usable(len(slot.tokens), shared, first, count)
+            held = self._reusable(slot, task.prompt)
             found = self._keeper.find(task.prompt, held, self._usable)
         if found is not None:
             slot, held = min(free, key=lambda slot: slot.used), 0
@@ -163,25 +163,38 @@ class Seating:
 
         At least one token of the prompt is left to evaluate, for its logits.
         """
-        first = self._context.first_position(slot.index)
-        shared = self._usable(len(slot.tokens), slot.shared(prompt), first, len(prompt))
+        shared = self._reusable(slot, prompt)
         if shared == 0 or shared == len(slot.tokens):
             return shared
-        return shared if self._context.keep(slot.index, shared) else 0
+        part = next((part for part in slot.parts if part.length == shared), None)
+        if part is not None:
+            kept = self._context.restore(slot.index, part.state, shared)
+        else:
+            kept = self._context.keep(slot.index, shared)
+        return shared if kept else 0
 
-    def _usable(self, held: int, shared: int, first: int, prompt: int) -> int:
+    def _reusable(self, slot: Slot, prompt: list[int]) -> int:
+        """How many tokens of a slot can stay for a prompt."""
+        first = self._context.first_position(slot.index)
+        lengths = [part.length for part in slot.parts]
+        shared = slot.shared(prompt)
+        return self._usable(len(slot.tokens), shared, first, len(prompt), lengths)
+
+    def _usable(
+        self, held: int, shared: int, first: int, prompt: int, lengths: Sequence[int] = ()
+    ) -> int:
         """How many of `held` tokens can stay for a prompt of `prompt`, of which `shared` are its.
 
-        `first` is the earliest position that still has cells.
+        `first` is the earliest position that still has cells; `lengths` can be gone back to anyway.
         """
         shared = max(0, min(shared, prompt - self._limits.rest))
         if shared == 0 or shared == held:
             return shared
-        if not self._weights.rolls_back:
-            return 0
         window = self._weights.sliding_window
         # the cells that the window needs may be gone
-        return 0 if window and first > max(0, shared - window) else shared
+        if self._weights.rolls_back and (not window or first <= max(0, shared - window)):
+            return shared
+        return max((length for length in lengths if length <= shared), default=0)
 
     def recover(self) -> None:
         """After a failed or stopped decode: drop the cells of rows that did not count."""

@@ -134,6 +134,14 @@ class Task:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of a sequence cannot be cut back, as `Context.save` gives it, at `length` tokens."""
+
+    length: int
+    state: bytes
+
+
 @dataclass(slots=True, eq=False)
 class Slot:
     """Sequence `index` of the context. `tokens` are those whose KV cells it holds, in order.
@@ -141,7 +149,8 @@ class Slot:
     `asked` is the length of the last prompt, `last` the sampled token that has no cell yet, `draft`
     what is proposed to follow it, `saved` the state before that is verified, where it cannot be cut
     back afterwards. `restored` is how many came from a file and have had no task yet;
-    `common` is how many of the last prompt's first tokens others have asked, too.
+    `common` is how many of the last prompt's first tokens others have asked, too; `parts` are what
+    of its state cannot be cut back, as it was at some lengths.
     """
 
     index: int
@@ -151,6 +160,7 @@ class Slot:
     asked: int = 0
     restored: int = 0
     common: int = 0
+    parts: tuple[Part, ...] = ()
     last: int = 0
     draft: list[int] = field(default_factory=list)
     saved: bytes = b""

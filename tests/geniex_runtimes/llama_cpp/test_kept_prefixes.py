@@ -245,7 +245,7 @@ def hammer(folder: Path, seed: int) -> int:
         if state is None:
             kept.write(wanted)
         else:
-            assert (state == 1000 * number % 251).all()
+            assert (state.state == 1000 * number % 251).all()
             read += 1
     return read
 
