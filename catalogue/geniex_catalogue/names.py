@@ -303,7 +303,14 @@ def _has_stray_slash(text: str, *, paths: bool) -> bool:
     head = text.partition(":")[0]
     org, _, repo = head.strip("/").partition("/")
     stray = text.startswith("/") and bool(repo) and "/" not in repo and not _is_gguf(head)
-    return stray and paths and not Path("/", org).exists()
+    return stray and paths and not _is_there(Path("/", org))
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long, a folder that may not be looked into
+        return False
 
 
 def _path_error(text: str, clean: str, *, paths: bool) -> ModelRefError | ModelPathError:
