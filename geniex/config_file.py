@@ -24,7 +24,7 @@ class ConfigFile:
         text = self._text()
         try:
             return _entries(text) if text is not None else {}
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise StoreError(
                 f"`{self.path}` is damaged: {exc}",
                 hint="mend or delete it; `geniex config set KEY VALUE` sets it aside for a new one",

@@ -57,7 +57,7 @@ def finish(folder: Path) -> None:
         document = json.loads(read_regular(journal, MAX_BYTES * 2))
         manifest = parse_manifest(json.dumps(document["manifest"]).encode())
         moves = {check_file_name(new): check_file_name(old) for new, old in document["moves"]}
-    except (ValueError, LookupError, TypeError, ManifestError):
+    except (ValueError, LookupError, TypeError, RecursionError, ManifestError):
         journal.unlink(missing_ok=True)
         return
     for new, old in moves.items():

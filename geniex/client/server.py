@@ -95,7 +95,7 @@ class Server:
         self._check(response)
         try:
             return response.json()
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise self._foreign() from exc
 
     @contextmanager
@@ -126,7 +126,7 @@ class Server:
             return
         try:
             body: object = response.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict) or "error" not in body:
             raise self._foreign()
@@ -222,7 +222,7 @@ def _missing(message: str) -> ModelNotFoundError:
 def _parsed(text: str) -> dict[str, Any]:
     try:
         data = json.loads(text)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise ServerError("the server sent an event that is no JSON") from exc
     if not isinstance(data, dict):
         raise ServerError("the server sent an event that is no object")

@@ -79,7 +79,7 @@ class Ledger:
                 return Entries(version, list(_cells(0, length)))
             if head["format"] != FORMAT:
                 return None
-        except (OSError, ValueError, LookupError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return None
         entries = Entries(version)
         found: dict[int, Block] = {}
@@ -147,7 +147,7 @@ def _parsed(line: bytes) -> object:
     """A line's value, None if it has none: the last one may be half written."""
     try:
         return json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

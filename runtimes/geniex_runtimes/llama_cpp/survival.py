@@ -43,7 +43,7 @@ class Record:
             return {key: Outcome(**value) for key, value in outcomes.items()}
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as exc:
             log.warning("%s is not readable, testing again: %s", self.path, exc)
             return {}
 
