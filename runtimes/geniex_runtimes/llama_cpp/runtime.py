@@ -29,7 +29,15 @@ from geniex_runtimes.contract import (
     PromptPiece,
 )
 from geniex_runtimes.emitter import Emitter
-from geniex_runtimes.llama_cpp import company, devices, library, soundness, tiling, trial
+from geniex_runtimes.llama_cpp import (
+    allocation,
+    company,
+    devices,
+    library,
+    soundness,
+    tiling,
+    trial,
+)
 from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.engine import Engine
@@ -81,6 +89,7 @@ class LlamaCppRuntime:
 
         Models of the same files share a worker.
         """
+        allocation.check(model, options)
         if options.isolate:
             return IsolatedModel(model, options, progress)
         return self.load_here(model, options, progress=progress)
@@ -104,7 +113,11 @@ class LlamaCppRuntime:
         _try_out(model, options)
         if options.embedding:
             options = replace(options, speculative=SpeculativeOptions())
-        options = replace(options, extra_buffers=company.repacking(model.header, options))
+        repacking = company.repacking(model.header, options)
+        if repacking and not allocation.holds_copies(model, options):
+            log.warning("%s: its weights stay as they are, for want of memory", model.name)
+            repacking = False
+        options = replace(options, extra_buffers=repacking)
         wanted = setup.checked(model, options)
         weights = SHELF.borrow(
             native,
