@@ -76,13 +76,13 @@ class Feeder:
         return None
 
 
-def feed(target: Target, seconds: float, seed: int) -> Outcome:
-    """Feed a target for some seconds, or until it fails."""
-    begun = time.monotonic()
-    end = begun + seconds
+def feed(target: Target, seconds: float, seed: int, *, keep: bool = True) -> Outcome:
+    """Feed a target for some seconds, or until it fails; `keep` what it failed at."""
     make = maker(target)
     rng = random.Random(f"{target.name} {seed}")
     with target.open() as check:
+        begun = time.monotonic()
+        end = begun + seconds
         feeder = Feeder(check)
         finding = None
         while finding is None and time.monotonic() < end:
@@ -90,7 +90,7 @@ def feed(target: Target, seconds: float, seed: int) -> Outcome:
             if finding is None and time.monotonic() < end:
                 finding = _thorough(feeder, make, rng.getrandbits(64))
     took = time.monotonic() - begun
-    kept = target.keep(finding.data) if finding is not None else None
+    kept = target.keep(finding.data) if finding is not None and keep else None
     return Outcome(target.name, took, feeder.count, finding, kept)
 
 
