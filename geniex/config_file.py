@@ -64,7 +64,7 @@ class ConfigFile:
         aside = None
         try:
             entries = _entries(text) if text is not None else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             aside = self._set_aside()
             entries = {}
         entries.pop(name, None)
