@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from geniex_catalogue.errors import UsageError
 from geniex_runtimes.contract import TokenLogprob
+from geniex_runtimes.llama_cpp import grammar_limits
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.vocab import Vocab
 from geniex_runtimes.options import SamplingOptions
@@ -113,6 +114,7 @@ class Sampler:
             raise UsageError(
                 "the grammar is empty" if not text.strip() else "the grammar contains a NUL"
             )
+        grammar_limits.check(text)
         with self._library.captured() as lines:
             grammar = self._library.api.llama_sampler_init_grammar(
                 self._vocab.handle, text.encode("utf-8", "replace"), b"root"

@@ -1,0 +1,38 @@
+"""What of a grammar is too much for llama.cpp, which follows groups and rules by calling itself.
+
+A stack that is used up ends the process, so it is counted before: a grammar comes with a request.
+"""
+
+import re
+
+from geniex_catalogue.errors import UsageError
+
+MAX_TEXT = 1 << 20  # characters
+MAX_NESTED = 200  # groups in each other: threads of Windows have a megabyte of stack
+MAX_RULES = 5000  # each may refer to the next
+MAX_ALTERNATIVES = 10_000  # they are compared with each other
+
+# texts, characters and comments hold no signs
+_SIGNS = re.compile(r'"(?:[^"\\]|\\.)*"?|\[(?:[^\]\\]|\\.)*\]?|#[^\r\n]*|[()|]|::=', re.DOTALL)
+
+
+def check(grammar: str) -> None:
+    """Raise UsageError, with the number that is too large."""
+    if len(grammar) > MAX_TEXT:
+        raise _too_much(f"it has more than {MAX_TEXT} characters")
+    depth, counts = 0, {"(": 0, "|": 0, "::=": 0}
+    for found in _SIGNS.finditer(grammar):
+        sign = found[0]
+        if sign in counts:
+            counts[sign] += 1
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if depth > MAX_NESTED:
+            raise _too_much(f"more than {MAX_NESTED} groups stand in each other")
+    if counts["::="] > MAX_RULES:
+        raise _too_much(f"it has more than {MAX_RULES} rules")
+    if counts["|"] > MAX_ALTERNATIVES:
+        raise _too_much(f"it has more than {MAX_ALTERNATIVES} alternatives")
+
+
+def _too_much(what: str) -> UsageError:
+    return UsageError(f"the grammar is too large: {what}", hint="make it smaller")
