@@ -35,7 +35,7 @@ def main() -> int:
         commands = Commands(server.data_dir)
         for number in range(given.first, given.first + given.count):
             one = case(given.seed, number, bases)
-            verdict = try_case(one, server.data_dir, commands, Server(server.url, server.data_dir))
+            verdict = try_case(one, server.data_dir, commands, Server(server.url))
             if verdict.faults:
                 # it may have died
                 commands.close()

@@ -2,10 +2,10 @@
 
 import json
 import os
-import select
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -53,17 +53,20 @@ class Commands:
         """Run one. Raises CrashError."""
         process = self._process
         assert process.stdin is not None and process.stdout is not None
+        patience = threading.Timer(PATIENCE, process.kill)
+        patience.start()
         try:
             process.stdin.write(json.dumps(args).encode() + b"\n")
             process.stdin.flush()
-            ready = bool(select.select([process.stdout], [], [], PATIENCE)[0])
-            line = process.stdout.readline() if ready else b""
+            line = process.stdout.readline()
         except OSError:
-            ready, line = True, b""
+            line = b""
+        stuck = not patience.is_alive()
+        patience.cancel()
         if line:
             return Result(**json.loads(line))
         self.close()
-        how = f"ended with {process.returncode}" if ready else f"gave no answer in {PATIENCE:g} s"
+        how = f"gave no answer in {PATIENCE:g} s" if stuck else f"ended with {process.returncode}"
         raise CrashError(f"`geniex {args[0]}` {how}")
 
     def close(self) -> None:
@@ -85,9 +88,8 @@ class Commands:
 class Server:
     """A server that is asked for models of its store."""
 
-    def __init__(self, url: str, data_dir: Path) -> None:
+    def __init__(self, url: str) -> None:
         self._url = url
-        self._data_dir = data_dir
 
     def chat(self, name: str) -> Result:
         """Ask a model. Raises CrashError."""
