@@ -116,7 +116,7 @@ def test_contexts_of_one_model_have_one_worker(served: LiveServer, client: OpenA
     assert france(client) == PARIS
     before = {one.pid for one in workers(served)}
     assert france(client, nctx=512) == PARIS
-    drafted = {"spec_type": "draft-mtp", "spec_draft_model": DRAFT, "require_spec": True}
+    drafted: dict[str, Any] = {"spec_type": "draft-mtp", "spec_draft_model": DRAFT, "require_spec": True}
     assert france(client, **drafted) == PARIS
     vectors = client.embeddings.create(model=MODEL, input=["a fox", "an owl"])
     assert len(vectors.data) == 2 and len(vectors.data[0].embedding) > 10
