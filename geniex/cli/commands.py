@@ -1,19 +1,16 @@
 """The `/` commands of the chat at the terminal."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from geniex import limits
-from geniex.chat.messages import Message
 from geniex.cli.conversation import Conversation
+from geniex.cli.saved_chat import SavedChat, read_chat
 from geniex.speculation import RUNTIME
 from geniex_catalogue.errors import UsageError
-from geniex_catalogue.regular import read_regular
 from geniex_runtimes.options import SamplingOptions
 
-_MAX_CHAT = 64 << 20  # bytes; what is longer was not saved here
 _SAMPLING = tuple(name for name in limits.LIMITS if name != "max_tokens")
 # a key of speculation -> the option it sets
 _SPECULATION = {
@@ -155,30 +152,20 @@ class Commands:
 
     def _save(self, name: str) -> None:
         path = _path(name, "/save")
-        if path.exists() and _read_chat(path) is None:
+        if path.exists() and read_chat(path) is None:
             raise UsageError(f"`{path}` is there and is no saved chat, choose another name")
         conversation = self._conversation
-        chat = {
-            "model": conversation.facts.name,
-            "system": conversation.system,
-            "messages": [message.as_dict() for message in conversation.messages],
-        }
-        try:
-            path.write_text(json.dumps(chat, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-        except OSError as exc:
-            raise UsageError(f"cannot write `{path}`: {exc.strerror}") from exc
+        SavedChat(conversation.facts.name, conversation.system, conversation.messages).write(path)
         self._say(f"saved to {path}")
 
     def _load(self, name: str) -> None:
         path = _path(name, "/load")
-        chat = _read_chat(path)
+        chat = read_chat(path)
         if chat is None:
             raise UsageError(f"`{path}` is no saved chat")
-        messages = [Message.from_dict(message) for message in chat["messages"]]
-        system = chat.get("system")
-        self._conversation.messages[:] = messages
-        self._conversation.system = system if isinstance(system, str) else None
-        self._say(f"{len(messages)} messages from {path}")
+        self._conversation.messages[:] = chat.messages
+        self._conversation.system = chat.system
+        self._say(f"{len(chat.messages)} messages from {path}")
 
 
 def _path(name: str, command: str) -> Path:
@@ -188,21 +175,6 @@ def _path(name: str, command: str) -> Path:
         return Path(name).expanduser()
     except RuntimeError as exc:
         raise UsageError(f"`{name}`: the home folder is not known") from exc
-
-
-def _read_chat(path: Path) -> dict[str, Any] | None:
-    """A saved chat, or None for a file that is none. Raises UsageError where it does not read."""
-    try:
-        data = read_regular(path, _MAX_CHAT + 1)
-        chat: Any = json.loads(data) if len(data) <= _MAX_CHAT else None
-    except OSError as exc:
-        raise UsageError(f"cannot read `{path}`: {exc.strerror}") from exc
-    except (ValueError, RecursionError):
-        return None
-    messages = chat.get("messages") if isinstance(chat, dict) else None
-    if not isinstance(messages, list) or not all(isinstance(m, dict) for m in messages):
-        return None
-    return dict(chat)
 
 
 def _option(key: str, text: str) -> Any:

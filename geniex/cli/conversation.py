@@ -26,7 +26,10 @@ class Events(Protocol):
 
 
 class Conversation:
-    """Messages so far and how to answer the next. `live` shows answers as they come."""
+    """Messages so far and how to answer the next. `live` shows answers as they come.
+
+    `on_turn` is called when there are new messages.
+    """
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class Conversation:
         self.options = options
         self.system = system
         self.messages: list[Message] = []
+        self.on_turn: Callable[[], None] = _nothing
         self._heard: list[Part] = []
         self._live = live
         self._told: set[str] = set()
@@ -66,10 +70,12 @@ class Conversation:
         except KeyboardInterrupt:
             if heard := self.heard("content"):
                 self.messages += [user, Message("assistant", heard)]
+                self.on_turn()
             raise
         if answer.content or answer.reasoning:
             reasoning = answer.reasoning or None
             self.messages += [user, Message("assistant", answer.content, reasoning)]
+            self.on_turn()
         return answer
 
     def go_on(self, tokens: Sequence[int]) -> Answer:
@@ -140,3 +146,7 @@ class Conversation:
         if self.options.sampling.grammar is not None or self.options.response_format is not None:
             return f"the answer is cut and does not fit its grammar: {what} ({more})"
         return f"the answer is cut: {what} ({more})"
+
+
+def _nothing() -> None:
+    """Nobody wants to know of turns."""

@@ -1,11 +1,12 @@
 """`geniex infer`: ask a model, once or in a chat."""
 
-from dataclasses import asdict
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
 
-from geniex.cli import asking
+from geniex.cli import asking, kept
 from geniex.cli import options as shared
 from geniex.cli.output import Output
 
@@ -64,6 +65,7 @@ def infer(
         typer.Option("--no-draft-adapt", help="Always draft --draft-tokens, however it pays"),
     ] = False,
     require_spec: asking.RequireSpec = False,
+    save_session: kept.SaveSession = None,
     quiet: shared.Quiet = False,
     as_json: shared.Json = False,
     yes: shared.Yes = False,
@@ -132,12 +134,19 @@ def infer(
     with shared.named_by(model):
         resolved = loading.find_or_pull(name, settings, output, yes=yes or as_json, wish=wish)
     settings, wish = loading.tune(resolved, settings, wish, output)
+    session = None
+    if save_session is not None:
+        from geniex.cli.chat_session import ChatSession
+
+        session = ChatSession(save_session, output)
+        settings = replace(settings, prefix_cache=session.cache)
     find_draft = loading.DraftFinder(settings, output, yes=yes, ask=not as_json)
     opened = loading.load(resolved, settings, output, wish, find_draft, hush=turns is None)
     of_bundles = {"--qairt-engine": qairt_engine is not None, "--sliding-window": sliding_window}
     for flag in (name for name, given in of_bundles.items() if given):
         if (runs_on := opened.loaded.info.runtime) != "qairt":
             output.warn(f"`{flag}` does nothing: `{opened.resolved.name}` runs on {runs_on}")
+    conversation = None
     try:
         conversation = Conversation(opened, output, options, system=system_prompt, live=not as_json)
         facts: dict[str, Any] = {
@@ -145,6 +154,9 @@ def infer(
             "context_length": opened.loaded.info.context_length,
             "warnings": list(opened.warnings),
         }
+        if session is not None:
+            facts["session"] = session.begin(conversation, opened.loaded.info)
         talk.hold(conversation, turns, settings.data_dir, facts if as_json else None)
     finally:
-        opened.close()
+        with session.ending(conversation) if session is not None else nullcontext():
+            opened.close()

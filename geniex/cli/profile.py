@@ -23,6 +23,7 @@ def block(profile: Profile, devices: Sequence[str] = ()) -> str:
         f"ttft:           {profile.ttft:f}s",
         f"prompt time:    {profile.prompt_time:f}s",
         f"prompt tokens:  {profile.prompt_tokens} token(s)",
+        *([f"from disk:      {profile.restored_tokens} token(s)"] * bool(profile.restored_tokens)),
         f"prompt speed:   {profile.prefill_speed:f} tok/s",
         f"decode time:    {profile.decode_time:f}s",
         f"decode tokens:  {profile.generated_tokens} token(s)",
