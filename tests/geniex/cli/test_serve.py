@@ -104,3 +104,19 @@ def test_best_settings_are_named_at_the_start(
     assert told[1:] == [
         "Best settings of `geniex bench` are used: org/m:Q4_0 (threads=2)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        pytest.param(["--cache-size", "1G"], "does nothing alone", id="size-alone"),
+        pytest.param(["--cache-dir", "{file}"], "cannot be a cache", id="a-file"),
+        pytest.param(["--cache-dir", "{file}/x"], "cannot be a cache", id="below-a-file"),
+        pytest.param(["--cache-dir", "x", "--cache-size", "much"], "is no size", id="no-size"),
+    ],
+)
+def test_a_cache_that_cannot_be(cli: Cli, tmp_path: Path, words: list[str], told: str) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    result = cli("serve", *(word.format(file=file) for word in words))
+    assert result.code == 2 and told in result.err
