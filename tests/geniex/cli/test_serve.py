@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from geniex.best import Best
-from geniex.keys import parse_size
 from geniex.config_file import ConfigFile
+from geniex.keys import parse_size
 from geniex_catalogue.errors import UsageError
 from tests.cliharness import Cli
 
