@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ci import locked
 from ci.llama_wheel import BuildError, ensure_wheel, wheel_folder
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -83,7 +84,10 @@ def stamps(config: Mapping[str, Any], groups: Sequence[str]) -> dict[str, str]:
     wanted = {"llama": wheel_folder(llama_version(config)).name}
     parts: dict[str, Any] = {"project": [config["project"], config["build-system"]]}
     parts["project"] += [config["tool"]["hatch"], str(ROOT)]
-    parts |= {f"group {group}": config["dependency-groups"][group] for group in groups}
+    parts["project"].append(locked.digest(None))
+    for group in groups:
+        lock = locked.digest(group)
+        parts[f"group {group}"] = [*config["dependency-groups"][group], lock]
     for name, part in parts.items():
         facts = json.dumps([part, wanted["llama"]], sort_keys=True)
         wanted[name] = hashlib.sha256(facts.encode()).hexdigest()
@@ -107,13 +111,38 @@ def prepare(groups: Sequence[str] = ()) -> Path:
         wheel = ensure_wheel(python, llama_version(config))
         pip(python, "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", wheel)
     asked = [group for group in groups if f"group {group}" in missing]
-    requirements = [line for group in asked for line in config["dependency-groups"][group]]
     if missing:
         print(" and ".join(["installing the project", *(f"its {it} tools" for it in asked)]))
         sys.stdout.flush()
-        pip(python, "install", "--quiet", "--editable", str(ROOT), *requirements)
+        install(python, config, asked)
         write_stamp(there | wanted)
     return python
+
+
+def install(python: Path, config: Mapping[str, Any], groups: Sequence[str]) -> None:
+    """Install the project and these groups, as they are locked; without the locks it says why."""
+    why_not = unlocked(config, groups)
+    if why_not:
+        print(f"the versions of packages are not the locked ones: {why_not}", flush=True)
+        requirements = [line for group in groups for line in config["dependency-groups"][group]]
+        pip(python, "install", "--quiet", "--editable", str(ROOT), *requirements)
+        return
+    quietly = ["install", "--quiet", "--no-deps"]
+    for group in groups or [None]:
+        pip(python, *quietly, "--require-hashes", "--requirement", locked.lock_file(group))
+    # its build system is in the locks, too
+    pip(python, *quietly, "--no-build-isolation", "--editable", str(ROOT))
+
+
+def unlocked(config: Mapping[str, Any], groups: Sequence[str]) -> str:
+    """Why the locks are not used; empty where they are."""
+    if os.environ.get("GENIEX_NO_LOCK"):
+        return "GENIEX_NO_LOCK is set"
+    stale = [group or "project" for group in groups or [None] if not locked.fits(config, group)]
+    if stale:
+        names = ", ".join(stale)
+        return f"pyproject.toml has changed since, for {names}; `python3 ci/lock.py` locks anew"
+    return ""
 
 
 def write_stamp(stamp: Mapping[str, str]) -> None:

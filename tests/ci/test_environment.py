@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ci import environment
+from ci import environment, locked
 from ci.environment import prepare
 from ci.llama_wheel import BuildError
 
@@ -110,3 +110,45 @@ def test_a_loose_pin_is_refused(clone: Clone) -> None:
 def test_the_real_project_pins_llama_cpp_python() -> None:
     version = environment.llama_version(environment.project())
     assert tuple(int(part) for part in version.split(".")) >= (0, 3, 36)
+
+
+def commands_of(clone: Clone) -> list[str]:
+    """The commands of pip, as one text each; forgotten afterwards."""
+    said = [" ".join(command[command.index("install") :]) for command in clone.commands]
+    clone.commands.clear()
+    return said
+
+
+def test_what_is_locked_is_installed_by_its_hashes(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locked, "fits", lambda config, group: True)
+    prepare(["dev"])
+    _, packages, project = commands_of(clone)
+    assert packages.endswith(f"--no-deps --require-hashes --requirement {locked.lock_file('dev')}")
+    assert project.endswith(f"--no-deps --no-build-isolation --editable {clone.root}")
+    prepare()
+    assert commands_of(clone) == []
+
+
+def test_a_new_lock_is_installed(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locked, "fits", lambda config, group: True)
+    prepare()
+    clone.commands.clear()
+    monkeypatch.setattr(locked, "digest", lambda group: "another")
+    prepare()
+    assert [command for command in commands_of(clone) if "project.lock" in command]
+
+
+@pytest.mark.parametrize("why", ["stale", "unwanted"])
+def test_without_the_lock_it_says_so(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], why: str
+) -> None:
+    monkeypatch.setattr(locked, "fits", lambda config, group: why != "stale")
+    if why == "unwanted":
+        monkeypatch.setenv("GENIEX_NO_LOCK", "1")
+    prepare(["dev"])
+    assert clone.installs()[-1] == [str(clone.root), "pytest>=9"]
+    said = capsys.readouterr().out
+    assert "not the locked ones" in said
+    assert ("python3 ci/lock.py" if why == "stale" else "GENIEX_NO_LOCK") in said
