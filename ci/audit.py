@@ -37,7 +37,7 @@ class Verdict:
 
 
 def judge(report: Mapping[str, Any]) -> Verdict:
-    """What pip-audit's JSON says. It calls packages that it knows nothing of skipped, and is glad."""
+    """What pip-audit's JSON says; what it skipped is not known, though it is content with that."""
     packages: Sequence[Mapping[str, Any]] = report["dependencies"]
     lines = [
         f"{one['name']} {one['version']}: {vulnerability['id']}, {_fix(vulnerability)}"

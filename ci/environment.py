@@ -128,7 +128,7 @@ def install(python: Path, config: Mapping[str, Any], groups: Sequence[str]) -> N
         pip(python, "install", "--quiet", "--editable", str(ROOT), *requirements)
         return
     quietly = ["install", "--quiet", "--no-deps"]
-    for group in groups or [None]:
+    for group in _locks_of(groups):
         pip(python, *quietly, "--require-hashes", "--requirement", locked.lock_file(group))
     # its build system is in the locks, too
     pip(python, *quietly, "--no-build-isolation", "--editable", str(ROOT))
@@ -138,11 +138,16 @@ def unlocked(config: Mapping[str, Any], groups: Sequence[str]) -> str:
     """Why the locks are not used; empty where they are."""
     if os.environ.get("GENIEX_NO_LOCK"):
         return "GENIEX_NO_LOCK is set"
-    stale = [group or "project" for group in groups or [None] if not locked.fits(config, group)]
+    stale = [one or "project" for one in _locks_of(groups) if not locked.fits(config, one)]
     if stale:
         names = ", ".join(stale)
         return f"pyproject.toml has changed since, for {names}; `python3 ci/lock.py` locks anew"
     return ""
+
+
+def _locks_of(groups: Sequence[str]) -> Sequence[str | None]:
+    """A group's lock holds the project, too."""
+    return groups or (None,)
 
 
 def write_stamp(stamp: Mapping[str, str]) -> None:

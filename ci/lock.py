@@ -1,7 +1,7 @@
 """The locks: every package of an environment at one version, with the hashes of its files.
 
-`python3 ci/lock.py` makes `ci/locks/*.lock` anew after a change of pyproject.toml; `--upgrade` takes
-the newest of everything, too. `ci/environment.py` installs exactly these. They hold for every
+`python3 ci/lock.py` makes `ci/locks/*.lock` anew after a change of pyproject.toml; `--upgrade`
+takes the newest of everything, too. `ci/environment.py` installs exactly these. They hold for every
 platform and Python from 3.11 on, with markers. llama-cpp-python is left out: its wheel is compiled
 for each machine (`ci/llama_wheel.py`), and its version is pinned by pyproject.toml.
 """

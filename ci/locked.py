@@ -22,7 +22,8 @@ def lock_file(group: str | None) -> Path:
 
 def asked(config: Mapping[str, Any], group: str | None) -> list[str]:
     """The requirements that a lock has to satisfy."""
-    found = [*config["project"]["dependencies"], *config["build-system"]["requires"], _EDITABLE]
+    built_with = [*config["build-system"].get("requires", ()), _EDITABLE]
+    found = [*config["project"]["dependencies"], *built_with]
     return found + (config["dependency-groups"][group] if group is not None else [])
 
 

@@ -74,6 +74,13 @@ class LlamaCppRuntime:
             return Availability(False, reason=exc.message)
         return Availability(True, version=native.version)
 
+    def system_info(self) -> str:
+        """What the library was built with, and which features of the CPU it uses.
+
+        Raises RuntimeNotInstalledError.
+        """
+        return library.load().system_info()
+
     def devices(self) -> tuple[Device, ...]:
         """The devices that llama.cpp reports, the CPU among them."""
         return devices.list_devices()

@@ -1,0 +1,1 @@
+"""What a bug report needs to know of this machine, without what is nobody's business."""
