@@ -43,7 +43,7 @@ class LastLines(RotatingFileHandler):
         def privately(path: str, flags: int) -> int:
             return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
-        return open(  # noqa: SIM115
+        return open(
             self.baseFilename, self.mode, encoding="utf-8", errors="replace", opener=privately
         )
 

@@ -23,6 +23,10 @@ _VARIABLE = re.compile(
     r"(HTTPS?|NO|ALL)_PROXY|LC_\w+|LANG|TERM|NO_COLOR|PYTHON\w*|VIRTUAL_ENV|SSL_CERT_\w+",
     re.IGNORECASE,
 )
+_OF_EXTRAS = (
+    *("onnxruntime-qnn", "tokenizers", "llguidance", "qai-hub", "matplotlib"),
+    *("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"),
+)
 _MOST_MODELS = 200
 _MOST_TRIALS = 1 << 18  # bytes
 
@@ -136,20 +140,23 @@ def _packages() -> Iterator[str]:
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 
-    waiting, seen = ["geniex-local", "onnxruntime-qnn", "tokenizers", "llguidance"], set()
-    waiting += ["opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http", "qai-hub"]
+    waiting = ["geniex-local", *_OF_EXTRAS]
+    versions: dict[str, str | None] = {}
     while waiting:
-        name = canonicalize_name(waiting.pop())
-        if name in seen:
+        name: str = canonicalize_name(waiting.pop())
+        if name in versions:
             continue
-        seen.add(name)
+        versions[name] = None
         try:
             found = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue
-        yield f"{name}=={found.version}"
+        versions[name] = found.version
         for line in found.requires or ():
             try:
-                waiting.append(Requirement(line).name)
+                needed = Requirement(line)
             except InvalidRequirement:
                 continue  # somebody else's fault, and no version is lost by it
+            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                waiting.append(needed.name)
+    yield from sorted(f"{name}=={found}" for name, found in versions.items() if found)

@@ -49,7 +49,9 @@ def write_report(path: Path, text: str) -> None:
     """Write a new file that its owner alone may read. Raises StoreError, also where it is there."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
-        with open(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
+        with os.fdopen(
+            os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace"
+        ) as file:
             file.write(text)
     except FileExistsError as exc:
         raise StoreError(f"`{path}` is there already", hint="give another name") from exc

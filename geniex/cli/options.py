@@ -28,6 +28,8 @@ _ELSEWHERE = {
     **dict.fromkeys(("delete", "uninstall"), "remove"),
     "models": "list",
 }
+# flags whose value may be left out: the next word is it, unless that is a flag too
+_OPTIONAL_VALUE = frozenset({"--report"})
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -221,6 +223,9 @@ class Command(TyperCommand):
             if match and match[1] in switches and match[2].lower() in _TRUTH and not is_value:
                 arg = match[1] if _TRUTH[match[2].lower()] else switches[match[1]]
             plain.append(arg)
+            following = args[index + 1] if index + 1 < len(args) else "--"
+            if arg in _OPTIONAL_VALUE and following.startswith("-") and following != "-":
+                plain.append("")
         return plain
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from geniex.address import Address
     from geniex.server.options import ServerOptions
     from geniex.server.residents import PoolOptions
+    from geniex.server.watching import Watch
 
 _SWITCH_INTERVAL = 0.0005  # seconds; a token of a small model takes a few milliseconds
 
@@ -171,7 +172,9 @@ def serve(
         pinned=pins,
         paths=paths,
     )
-    watch = ctx.with_resource(watching.watched(log_prompts))
+    from geniex.server.watching import watched
+
+    watch = ctx.with_resource(watched(log_prompts, settings.data_dir))
     return _run(settings, options, pool, address, who, (ssl_keyfile, ssl_certfile), watch)
 
 
@@ -182,7 +185,7 @@ def _run(
     address: "Address",
     who: access.Access,
     tls: tuple[Path | None, Path | None],
-    watch: watching.Watch,
+    watch: "Watch",
 ) -> int:
     from geniex.server import lifecycle
     from geniex.server.app import build_app

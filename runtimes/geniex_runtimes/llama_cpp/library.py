@@ -107,6 +107,10 @@ class Library:
                 self.recent.append(line.strip())
             log.log(self._continued, "%s", line)
 
+    def system_info(self) -> str:
+        """Which instructions and libraries llama.cpp was built for and uses."""
+        return str(self.api.llama_print_system_info().decode("utf-8", "replace"))
+
     @contextlib.contextmanager
     def captured(self) -> Iterator[list[str]]:
         """What the library writes straight to file descriptor 2 in here, as lines, afterwards.
