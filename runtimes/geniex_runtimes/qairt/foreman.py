@@ -76,7 +76,8 @@ class Foreman:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._tasks: queue.SimpleQueue[Task | Callable[[], None] | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        # again and again: the collector may cancel an answer that is thrown away in any thread
+        self._lock = threading.RLock()
         self._current: Task | None = None
         self._open: set[Task] = set()
         self._worker: QairtProcess | None = None

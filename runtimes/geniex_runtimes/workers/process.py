@@ -44,6 +44,7 @@ class WorkerProcess:
         self._lines: collections.deque[tuple[float, str]] = collections.deque(maxlen=_KEPT_LINES)
         self._garbage = ""
         self._sending = threading.Lock()
+        self._unsent: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._readers = [
             threading.Thread(target=target, name=f"worker-{self.pid}", daemon=True)
             for target in (self._read_reports, self._read_log)
@@ -64,11 +65,25 @@ class WorkerProcess:
     def send(self, order: Any) -> None:
         """Say something; nothing happens where the worker has ended, which its reports tell.
 
+        Waits for no lock: an answer that is thrown away is cancelled wherever the collector runs.
         Raises ProtocolError for what is too large to say.
         """
-        data = self._wire.pack(order)
+        self._unsent.put(self._wire.pack(order))
+        while not self._unsent.empty():
+            if not self._sending.acquire(blocking=False):
+                return  # who has it sends this, too
+            try:
+                self._send_all()
+            finally:
+                self._sending.release()
+
+    def _send_all(self) -> None:
         stdin = self._process.stdin
-        with self._sending:
+        while True:
+            try:
+                data = self._unsent.get_nowait()
+            except queue.Empty:
+                return
             try:
                 if stdin is not None and not stdin.closed:
                     write(stdin.fileno(), data)

@@ -30,6 +30,11 @@ SILENCE = 60.0
 CANCEL_SECONDS = 120.0
 _PAUSE = 5.0  # seconds between looks from which on nobody had looked, or the machine slept
 
+_OUT_OF_MEMORY = (
+    "send the request again: it gets a new worker; a system that runs out of memory ends processes "
+    "like this"
+)
+
 Ask: TypeAlias = Callable[[int], messages.Order]
 
 
@@ -138,14 +143,14 @@ class Remote:
 
     def crash(self) -> WorkerCrashedError:
         """What is told of its end."""
-        return WorkerCrashedError(self.name, self.how or "has ended", self.words)
+        hint = _OUT_OF_MEMORY if self.how.endswith("SIGKILL") else None
+        return WorkerCrashedError(self.name, self.how or "has ended", self.words, hint=hint)
 
     def _cancel(self, number: int, inbox: Inbox) -> None:
-        with self._lock:
-            if number not in self._open or inbox.cancelled:
-                return
+        """Without a lock: the collector may call it in any thread, also one that has it."""
+        if number in self._open and not inbox.cancelled:
             inbox.cancelled = time.monotonic()
-        self._process.order(messages.Cancel(number))
+            self._process.order(messages.Cancel(number))
 
     def _look(self) -> None:
         """Called by whoever waits: a worker that is not heard for too long is ended."""

@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeAlias
 
 from geniex_catalogue.errors import GenerationError, LoadError
@@ -31,6 +32,7 @@ from geniex_runtimes.workers.wire import ProtocolError
 log = logging.getLogger("geniex.llama_cpp")
 
 _SWITCH_INTERVAL = 0.0005  # seconds that an engine waits at most for the interpreter
+_OOM_SCORE = 200  # of -1000 to 1000; a parent usually has 0
 _THREADS = 64  # of what is asked at once; what is more waits
 _STEP = 0.01  # of a load, between two words about it
 
@@ -251,10 +253,21 @@ def _log_to_parent() -> None:
     logger.addHandler(_ToParent())
 
 
+def _go_first() -> None:
+    """Where memory runs out the system is to end this process, and not the one that started it."""
+    if sys.platform != "linux":
+        return
+    try:
+        Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE), encoding="ascii")
+    except OSError as exc:
+        log.debug("the score for want of memory stays as it is: %s", exc)
+
+
 def main() -> None:
     """Work for the parent that is named by its process id."""
     pipes = child.begin()
     _log_to_parent()
+    _go_first()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     Worker(*pipes).run()
     child.end()

@@ -18,6 +18,8 @@ from geniex_runtimes.contract import SPEC_FALLBACK, Done, PromptPiece
 from geniex_runtimes.llama_cpp.isolated import process, remote, roster
 from geniex_runtimes.llama_cpp.isolated.model import IsolatedModel
 from geniex_runtimes.options import SpeculativeOptions
+from geniex_runtimes.workers import process as workers_process
+from geniex_runtimes.workers import wire
 from tests.geniex_runtimes.llama_cpp.answers import answer, resolved, turn
 from tests.geniex_runtimes.llama_cpp.isolated.workers import (
     ENDLESS,
@@ -47,7 +49,8 @@ def test_a_death_takes_along_what_it_was_about(own_chat: Path, name: str) -> Non
         for one in (*running, waiting):
             with pytest.raises(WorkerCrashedError, match=f"was killed by {name}$") as caught:
                 list(one)
-            assert caught.value.hint == "send the request again: it gets a new worker"
+            assert str(caught.value.hint).startswith("send the request again: it gets a new worker")
+            assert ("out of memory" in str(caught.value.hint)) == (name == "SIGKILL")
             assert next(one, None) is None
         result = answer(model, QUESTION)
         assert result.text == PARIS and result.done.profile.ttft > 0.05, "the load is told"
@@ -247,6 +250,22 @@ def test_a_worker_ends_with_its_parent_and_not_with_the_thread_that_loaded(own_c
     )
     pid = int(parent.stdout)
     until(lambda: gone(pid), "the worker lives on")
+
+
+def test_an_answer_is_thrown_away_while_something_is_sent(
+    own_chat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector may do so anywhere: it waits for no lock, and is heard all the same."""
+    with isolated(own_chat) as model:
+        thrown = [model.generate(ENDLESS)]
+        next(thrown[0])
+
+        def write(descriptor: int, data: bytes) -> None:
+            thrown.clear()
+            wire.write(descriptor, data)
+
+        monkeypatch.setattr(workers_process, "write", write)
+        assert answer(model, QUESTION).text == PARIS, "it had the only slot"
 
 
 def test_the_log_of_a_worker_is_the_log_of_its_parent(
