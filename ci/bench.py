@@ -11,7 +11,7 @@ from ci import models
 from ci.environment import child_environment, prepare
 from ci.llama_wheel import BuildError
 
-BENCHES = ("decode", "interleave", "mtp", "pull", "serve", "ttft")
+BENCHES = ("decode", "interleave", "mtp", "ngram", "pull", "serve", "ttft")
 
 
 def main() -> int:

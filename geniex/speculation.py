@@ -168,7 +168,10 @@ def _chosen(
 
     def made(kind: str, why: str, draft: ResolvedModel | None = None) -> Speculation:
         choice = f"speculation: {kind}, {why}"
-        return Speculation(replace(wish.options, types=(kind,)), draft, choice)
+        length = default_length((kind,)) if wish.free_length else wish.options.n_max
+        return Speculation(replace(wish.options, types=(kind,), n_max=length), draft, choice)
+
+    from geniex_runtimes.llama_cpp.speculative.types import default_length
 
     if wish.draft is not None:
         draft = _named(wish.draft, find)

@@ -14,13 +14,15 @@ MTP = "draft-mtp"
 class SpeculationWish:
     """What the user asked for: `options` with the types, or `auto`; `draft` is a name or a path.
 
-    `off` is plain decoding that was asked for, and not just left open.
+    `off` is plain decoding that was asked for, and not just left open; `free_length` is that nobody
+    said how long drafts may be.
     """
 
     options: SpeculativeOptions = field(default_factory=SpeculativeOptions)
     auto: bool = False
     draft: str | None = None
     off: bool = False
+    free_length: bool = field(default=False, compare=False)
 
     @property
     def wanted(self) -> bool:
@@ -40,13 +42,13 @@ def read_wish(
     draft_p_min: float | None = None,
     draft_adapt: bool = True,
     require_spec: bool = False,
+    paths: bool = True,
 ) -> SpeculationWish:
     """The wish in the user's words; what is None is the default.
-    paths: bool = True,
 
+    Without `paths` a draft is a name, and nothing on disk is looked at.
     `spec_type` is `auto`, `none`, or known types with commas. Raises UsageError for what is unknown
     and for words that would do nothing, ModelRefError or ModelNotFoundError for a draft's name that
-    Without `paths` a draft is a name, and nothing on disk is looked at.
     is none: before a target of many gigabytes is fetched in vain.
     """
     draft = draft_model
@@ -65,20 +67,21 @@ def read_wish(
             }
         )
         return NO_WISH
-    from geniex_runtimes.llama_cpp.speculative.types import AUTO, parse_types
+    from geniex_runtimes.llama_cpp.speculative.types import AUTO, default_length, parse_types
 
     types = parse_types(spec_type)
     auto = types == (AUTO,)
     options = SpeculativeOptions(
         types=() if auto else types,
-        n_max=SpeculativeOptions().n_max if draft_tokens is None else draft_tokens,
+        n_max=default_length(types) if draft_tokens is None else draft_tokens,
         n_min=draft_min or 0,
         p_min=draft_p_min or 0.0,
         adapt=draft_adapt,
         require=require_spec,
     )
     _check(options)
-    wish = SpeculationWish(options, auto, draft, off=not types)
+    free = draft_tokens is None
+    wish = SpeculationWish(options, auto, draft, off=not types, free_length=free)
     if draft is not None and wish.wanted and not (auto or _takes_draft(types)):
         raise UsageError(
             f"{', '.join(types)} has no use for a draft model",

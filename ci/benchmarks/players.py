@@ -76,7 +76,8 @@ class Geniex:
         """As `generate` would tokenise it; special tokens in the text count."""
         from geniex_runtimes.contract import PromptPiece
 
-        return self._model.tokenize([PromptPiece(text)])
+        tokens: list[int] = self._model.tokenize([PromptPiece(text)])
+        return tokens
 
     def play(self, prompt: Sequence[int], count: int, *, with_tokens: bool) -> Answer:
         """Through `generate`; the ids of the tokens come with their logprobs."""

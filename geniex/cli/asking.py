@@ -101,7 +101,12 @@ DraftModel = Annotated[
 ]
 DraftTokens = Annotated[
     int | None,
-    typer.Option("--draft-tokens", min=1, max=64, help="Most draft tokens a step [default: 3]"),
+    typer.Option(
+        "--draft-tokens",
+        min=1,
+        max=64,
+        help="Most draft tokens a step [default: 3, or 15 of n-grams]",
+    ),
 ]
 DraftMin = Annotated[
     int | None,

@@ -138,7 +138,10 @@ class SpeculatingFields(RequestFields):
         None, description="The draft's name; it must be here, nothing is pulled for it."
     )
     spec_n_max: int | None = Field(
-        None, ge=0, le=64, description="Most draft tokens a step; 0 is the default, 3 (15 of n-grams alone)."
+        None,
+        ge=0,
+        le=64,
+        description="Most draft tokens a step; 0 is the default, 3 (15 of n-grams alone).",
     )
     spec_n_min: int | None = Field(None, ge=0, le=64, description="Fewest draft tokens a step.")
     spec_p_min: float | None = Field(

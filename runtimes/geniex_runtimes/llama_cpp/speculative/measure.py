@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable
 
+import numpy as np
+
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import BATCH_ROWS, Context
 from geniex_runtimes.llama_cpp.library import Library
@@ -14,6 +16,7 @@ _DEEP = 240
 _TINY = 0.003  # seconds of a decode
 _QUICK = 0.02  # seconds: what is quicker is measured several times, the best counts
 _TIMES = 5
+_TIMED_ROWS = (1, 2, 4, 7, 8, 12, 16)
 
 
 def measure(library: Library, context: Context, drafter: Drafter, n_max: int, token: int) -> Costs:
@@ -62,6 +65,30 @@ def measure(library: Library, context: Context, drafter: Drafter, n_max: int, to
     drafter.begin(0, 0)
     context.clear()
     return Costs(rows, drafts)
+
+
+def measure_rows(library: Library, context: Context, n_max: int, token: int) -> Costs:
+    """Time decodes of up to n_max + 1 rows, for drafts that cost nothing; as `measure` else.
+
+    A few numbers of rows are timed and those between are on the lines from one to the next: the
+    drafts may be long, and a large model takes seconds for all of them.
+    """
+    batch = Batch(library, BATCH_ROWS)
+    most = min(n_max + 1, context.length)
+
+    def decode(count: int) -> float:
+        context.clear()
+        batch.clear()
+        batch.add(0, 0, [token] * count, all_logits=True)
+        started = time.perf_counter()
+        context.decode(batch)
+        return time.perf_counter() - started
+
+    timed = sorted({count for count in _TIMED_ROWS if count < most} | {1, most})
+    seconds = [_best(decode, count) for count in timed]
+    context.clear()
+    rows = np.interp(range(1, most + 1), timed, seconds)
+    return Costs([float(one) for one in rows], [0.0] * n_max)
 
 
 def _best(run: Callable[[int], float], count: int) -> float:

@@ -13,15 +13,17 @@ from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.shelf import SHELF
 from geniex_runtimes.llama_cpp.speculative import pair
 from geniex_runtimes.llama_cpp.speculative.controller import QUICK_STEP, Controller
+from geniex_runtimes.llama_cpp.speculative.copying import CopyController
 from geniex_runtimes.llama_cpp.speculative.drafter import Drafter
 from geniex_runtimes.llama_cpp.speculative.exactness import exact_rows
-from geniex_runtimes.llama_cpp.speculative.measure import measure
+from geniex_runtimes.llama_cpp.speculative.measure import measure, measure_rows
 from geniex_runtimes.llama_cpp.speculative.misfit import Misfit
 from geniex_runtimes.llama_cpp.speculative.model_drafter import Mode, ModelDrafter
 from geniex_runtimes.llama_cpp.speculative.ngram import NgramMapK, NgramSimple
 from geniex_runtimes.llama_cpp.speculative.ngram_mod import NgramMod
 from geniex_runtimes.llama_cpp.speculative.sequence import DrafterSequence
 from geniex_runtimes.llama_cpp.speculative.speculator import Speculator
+from geniex_runtimes.llama_cpp.speculative.types import copies_only
 from geniex_runtimes.llama_cpp.weights import Weights
 from geniex_runtimes.options import LoadOptions, SpeculativeOptions
 
@@ -32,6 +34,9 @@ NGRAMS: dict[str, Callable[[], Drafter]] = {
 }
 # more rows in one decode round differently from one row on a CPU (docs/threads.md)
 CPU_DRAFT_TOKENS = 6
+# n-gram drafts cost nothing to propose and are often right as a whole, so they may be longer, as
+# far as more rows are tried and found alike; well below the 64 rows of another attention kernel
+CPU_COPY_TOKENS = 31
 # a recurrent state that can be cut back is copied at each step, which shows where steps are quick:
 # where drafts can gain less than this, the state is saved before the few that are tried instead
 _WORTH_COPIES = 1.2
@@ -60,12 +65,13 @@ def checked(model: ResolvedModel, options: LoadOptions) -> Wanted:
     if not wanted.types:
         return Wanted(wanted)
     warnings: list[str] = []
-    if options.compute == "cpu" and wanted.n_max > CPU_DRAFT_TOKENS:
+    most = CPU_COPY_TOKENS if copies_only(wanted.types) else CPU_DRAFT_TOKENS
+    if options.compute == "cpu" and wanted.n_max > most:
         warnings.append(
-            f"at most {CPU_DRAFT_TOKENS} draft tokens are used on a CPU, where more rows at once "
+            f"at most {most} draft tokens are used on a CPU, where more rows at once "
             "would round differently"
         )
-        wanted = replace(wanted, n_max=CPU_DRAFT_TOKENS)
+        wanted = replace(wanted, n_max=most)
     try:
         mode = _mode(model, options.draft, wanted.types)
         if mode is not None and options.tries_out:
@@ -157,10 +163,18 @@ class Speculation:
         options: ContextOptions,
     ) -> None:
         n_max = self.wanted.options.n_max
+        copies = copies_only(self.wanted.options.types)
+        if copies and not weights.rolls_back:
+            # drafts are rare and long: the state is saved before each, not copied at each step
+            options = replace(options, checkpoints=True)
         drafter, context = self._contexts(library, weights, load, options, n_max)
         if options.on_cpu:
             n_max = self._exact_length(library, weights.vocab.size, n_max)
         token = max(weights.vocab.bos, 0)
+        if copies:
+            costs = measure_rows(library, self.context, n_max, token)
+            self.speculator = Speculator(drafter, CopyController(costs, n_max))
+            return
         costs = measure(library, self.context, drafter, n_max, token)
         hardly = costs.plain < QUICK_STEP and costs.gain(n_max) < _WORTH_COPIES
         if hardly and self.wanted.options.adapt and not weights.rolls_back:
@@ -214,6 +228,9 @@ class Speculation:
         exact = exact_rows(library, self.context, vocab_size, n_max + 1) - 1
         if exact == n_max:
             return n_max
+        if exact >= CPU_DRAFT_TOKENS:  # beyond these nobody was promised more
+            self.wanted = replace(self.wanted, options=replace(self.wanted.options, n_max=exact))
+            return exact
         if exact:
             said = f"drafts are at most {exact} tokens long: of these weights, more rows at once"
             said += " would round differently from one"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from geniex_runtimes.llama_cpp.context import Context
 from geniex_runtimes.llama_cpp.slot import Slot, Task
 from geniex_runtimes.llama_cpp.speculative.controller import Controller
+from geniex_runtimes.llama_cpp.speculative.copying import CopyController
 from geniex_runtimes.llama_cpp.speculative.costs import MOST_ROWS
 from geniex_runtimes.llama_cpp.speculative.drafter import Ask, Drafter, Rows
 from geniex_runtimes.llama_cpp.speculative.misfit import Misfit
@@ -24,7 +25,7 @@ class Speculator:
     def __init__(
         self,
         drafter: Drafter,
-        controller: Controller,
+        controller: Controller | CopyController,
         context: Context | None = None,
         misfit: Misfit | None = None,
     ) -> None:

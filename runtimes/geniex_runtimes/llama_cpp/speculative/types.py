@@ -4,10 +4,15 @@ The names and the order are llama.cpp's (`common/speculative.cpp`): what needs n
 first, because it costs next to nothing to try.
 """
 
+from collections.abc import Sequence
+
 from geniex_catalogue.errors import UsageError
 
 ORDER = ("ngram-simple", "ngram-map-k", "ngram-mod", "draft-simple", "draft-mtp")
 AUTO = "auto"
+NGRAMS = ORDER[:3]
+# draft tokens a step where nobody says how many: what an n-gram drafter copies costs nothing
+DRAFT_TOKENS, COPIED_TOKENS = 3, 15
 # llama.cpp has these in C++ only: the Python package exports neither them nor what they stand on
 UNREACHABLE = ("ngram-map-k4v", "ngram-cache", "draft-eagle3", "draft-dflash", "draft-dspark")
 
@@ -27,6 +32,16 @@ def parse_types(text: str) -> tuple[str, ...]:
             hint=f"give `{AUTO}` alone, or only the types to try",
         )
     return (AUTO,) if AUTO in names else tuple(name for name in ORDER if name in names)
+
+
+def copies_only(types: Sequence[str]) -> bool:
+    """Whether these types, of which there are some, do without a model."""
+    return bool(types) and all(name in NGRAMS for name in types)
+
+
+def default_length(types: Sequence[str]) -> int:
+    """The most draft tokens a step where nobody says how many."""
+    return COPIED_TOKENS if copies_only(types) else DRAFT_TOKENS
 
 
 def _check(name: str) -> None:

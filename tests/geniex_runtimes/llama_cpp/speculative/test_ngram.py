@@ -111,6 +111,32 @@ def test_a_full_table_starts_again() -> None:
     assert drafter.draft([ask([1], 2, slot=1)]) == [[]]
 
 
+@pytest.mark.parametrize(
+    ("written", "resume", "expected"),
+    [
+        pytest.param("rig fox", 3, " ran", id="a word for another"),
+        pytest.param("rig ared fox", 3, " ran", id="a word more"),
+        pytest.param("r fox", 3, " ran", id="a word less"),
+        pytest.param("rat", 3, "", id="something else"),
+        pytest.param("rig fox", 0, "", id="never"),
+    ],
+)
+def test_a_copy_that_broke_off_goes_on_behind_the_change(
+    written: str, resume: int, expected: str
+) -> None:
+    drafter = NgramSimple(size=8, resume=resume)
+    past = [ord(letter) for letter in "so. the red fox ran home. so. the "]
+    drafter.begin(0, 0)
+    (draft,) = drafter.draft([ask(past[:-1], past[-1], 9)])
+    assert "".join(map(chr, draft)) == "red fox r"
+    verified = Rows(0, 0, len(past) - 1, [past[-1], *draft])
+    drafter.process([verified])
+    drafter.accept(0, verified, 1)
+    tokens = [*past, *(ord(letter) for letter in written)]
+    (found,) = drafter.draft([ask(tokens[:-1], tokens[-1], 4)])
+    assert "".join(map(chr, found)) == expected
+
+
 @dataclass
 class Truth:
     """One slot as the engine knows it, and what a search through it would propose."""
@@ -161,7 +187,7 @@ def test_every_draft_is_what_a_search_would_find(data: st.DataObject) -> None:
     size = data.draw(st.integers(2, 3), "size")
     hits = data.draw(st.integers(1, 2), "hits")
     table: dict[tuple[int, ...], int] = {}
-    simple, mapped = NgramSimple(size=size), NgramMapK(size=size, min_hits=hits)
+    simple, mapped = NgramSimple(size=size, resume=0), NgramMapK(size=size, min_hits=hits)
     modular = NgramMod(size=size, places=PLACES)
     drafters: list[Drafter] = [simple, mapped, modular]
     truths = [Truth(slot, size) for slot in range(2)]
