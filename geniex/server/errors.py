@@ -5,6 +5,7 @@ terminal does: here they are told with the names of the fields, and without the 
 machine.
 """
 
+import errno
 import logging
 import math
 import re
@@ -137,6 +138,7 @@ ROWS: dict[type[e.GenieXError], Row] = {
 # hints that are said in other words, or for the terminal
 _VAGUE = ("did you mean", "a name looks like")
 _COMMANDS = ("`geniex infer", " -m pip install ")
+_NO_FILES = (errno.EMFILE, errno.ENFILE)
 _RETRY_AFTER = 1.0  # seconds, where an error does not know better
 
 # flags of the terminal whose fields have other names
@@ -171,6 +173,8 @@ def describe(error: BaseException) -> tuple[int, ErrorBody, dict[str, str]]:
     if isinstance(error, RequestError):
         text = _FLAG.sub(_field_of, _with_hint(error.message, error.hint))
         return error.status, _body(error.status, text, error.param, error.code), {}
+    if isinstance(error, OSError) and error.errno in _NO_FILES:
+        error = e.ServerBusyError("the server has as many files open as the system lets it")
     if not isinstance(error, e.GenieXError):
         return 500, _body(500, _failure(error), None, "internal_error"), {}
     row = row_of(type(error))

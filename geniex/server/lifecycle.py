@@ -26,6 +26,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp
 
 from geniex import __version__
+from geniex.server import descriptors
 from geniex.server.models.listing import purpose_of
 from geniex.server.residents import ModelWish
 from geniex.server.security import connection
@@ -99,6 +100,10 @@ def serve(
     number of answers that still run, if there are any, `on_reload` with what came of reading the
     file of keys again. Raises UsageError for unusable TLS files.
     """
+    files = descriptors.raise_limit()
+    most = descriptors.clients(state.options.max_connections, files)
+    if most < state.options.max_connections:
+        _log.warning("at most %d clients: the system allows this process %s files", most, files)
     config = uvicorn.Config(
         app,
         ws="none",
@@ -107,8 +112,9 @@ def serve(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        http=connection.at_most(state.options.max_connections),
+        http=connection.at_most(most),
         h11_max_incomplete_event_size=connection.MAX_HEAD,
+        backlog=descriptors.at_a_time(files),
         timeout_keep_alive=int(connection.KEEP_SECONDS),
         timeout_graceful_shutdown=_LAST_WORDS,
         ssl_keyfile=keyfile,
@@ -117,9 +123,9 @@ def serve(
     try:
         config.load()
     except (OSError, ssl.SSLError) as exc:
-        files = " and ".join(f"`{file}`" for file in (certfile, keyfile) if file is not None)
+        named = " and ".join(f"`{file}`" for file in (certfile, keyfile) if file is not None)
         raise UsageError(
-            f"TLS cannot be set up with {files}: {exc.strerror or exc}",
+            f"TLS cannot be set up with {named}: {exc.strerror or exc}",
             hint="give a certificate and its key as PEM files",
         ) from exc
     server = _Server(config, state, on_listening, on_draining)
@@ -150,6 +156,9 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and say so."""
         await super().startup(sockets)
+        for one in sockets or ():
+            # asyncio takes as many at a time as wait here; that few of them turns others away
+            one.listen(descriptors.BACKLOG)
         if self.started and not self.should_exit:
             self._on_listening()
 

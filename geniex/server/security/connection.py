@@ -20,6 +20,8 @@ from geniex_catalogue.errors import ServerBusyError
 MAX_HEAD = 48 << 10  # bytes of a head that is not whole yet; `head` says what of it is too much
 HEAD_SECONDS = 30.0  # for a head, from its first byte; for the first one from the beginning
 KEEP_SECONDS = 75.0  # between two requests: longer than clients keep theirs, or both ends race
+PATIENCE_SECONDS = 5.0  # that a client has at least, before another one gets its place
+PARTING_SECONDS = 1.0  # to read the last answer: closing at once may throw it away unread
 STALL_SECONDS = 300.0  # that a client may leave what is sent to it unread
 
 _HTTP_NAMES = {400: "invalid_http", 408: "request_timeout", 431: "headers_too_large"}
@@ -37,6 +39,8 @@ class Connection(H11Protocol):
         self.waiting_since: float | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
+        self._parting: asyncio.TimerHandle | None = None
+        self._refusing: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the client, in the place of one that waits for nothing where there are too many."""
@@ -44,17 +48,26 @@ class Connection(H11Protocol):
         self.waiting_since = self.loop.time()
         self._bound(self.head_seconds)
         if len(self.connections) > self.most and not self._make_room():
-            self._answer(ServerBusyError("too many clients are connected"))
+            self._refusing = self.loop.call_later(PARTING_SECONDS, self._refuse)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
         self._unbound()
         self._unstall()
+        for timer in (self._refusing, self._parting):
+            if timer is not None:
+                timer.cancel()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take what came; a head that has begun has to come to its end."""
+        if self._parting is not None or self.transport.is_closing():
+            return
+        if self._refusing is not None:
+            if self._has_ended(data):
+                self._refuse()
+            return
         if not self._is_answering():
             if self._is_idle():
                 self._unbound()
@@ -145,14 +158,31 @@ class Connection(H11Protocol):
         else:
             self.transport.close()
 
+    def _has_ended(self, data: bytes) -> bool:
+        """Whether the request that is refused is whole now, or nothing that can be read."""
+        try:
+            self.conn.receive_data(data)
+            while (event := self.conn.next_event()) not in (h11.NEED_DATA, h11.PAUSED):
+                if isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
+                    return True
+        except h11.RemoteProtocolError:
+            return True
+        return False
+
+    def _refuse(self) -> None:
+        """Turn the client away; an answer before its request is here may be thrown away unread."""
+        self._answer(ServerBusyError("too many clients are connected"))
+
     def _make_room(self) -> bool:
         """Close the connection that has waited for a request for longest; False if none waits."""
+        latest = self.loop.time() - PATIENCE_SECONDS
         waiting = [
             (other.waiting_since, index, other)
             for index, other in enumerate(self.connections)
             if isinstance(other, Connection)
             and other is not self
             and other.waiting_since is not None
+            and other.waiting_since <= latest
             and not other.transport.is_closing()
         ]
         if not waiting:
@@ -182,7 +212,15 @@ class Connection(H11Protocol):
             h11.EndOfMessage(),
         ):
             self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
+        self._part()
+
+    def _part(self) -> None:
+        """Close once the client has; soon in any case, and at once where there are too many."""
+        if not self.transport.can_write_eof() or len(self.connections) > self.most:
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self._parting = self.loop.call_later(PARTING_SECONDS, self.transport.close)
 
 
 def at_most(connections: int) -> type[Connection]:
