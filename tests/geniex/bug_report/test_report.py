@@ -10,7 +10,6 @@ import pytest
 from geniex.bug_report import sections
 from geniex.bug_report.last_lines import FILE, drop_last_lines, keep_last_lines, read_last_lines
 from tests.cliharness import Cli
-from tests.geniex.server.live import running
 
 TITLES = [
     *("versions", "system", "settings", "environment", "hardware", "llama.cpp", "models"),
@@ -147,8 +146,3 @@ class TestLastLines:
         finally:
             drop_last_lines(kept)
         assert capfd.readouterr().err == ""
-
-    def test_a_server_keeps_its_own(self, tmp_path: Path) -> None:
-        environ = {"OTEL_TRACES_EXPORTER": "console"}
-        with running(data_dir=tmp_path, environ=environ):
-            assert any("OTEL_*" in line for line in read_last_lines(tmp_path))

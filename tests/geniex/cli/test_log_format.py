@@ -12,6 +12,7 @@ import pytest
 
 from geniex.cli import json_stderr, log
 from geniex.cli.output import Output
+from geniex.cli.stderr_writer import StderrWriter
 from tests.cliharness import Cli
 
 
@@ -146,6 +147,17 @@ def test_nothing_is_drawn(as_json: Any) -> None:
         sys.stderr.write("\x1b[2mdim\x1b[0m\r10 %\r\n\n")
 
     assert [line["message"] for line in as_json(draw)] == ["dim", "10 %"]
+
+
+def test_lines_that_were_lost_are_told_of_in_json(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as file:
+        writer = StderrWriter(file, file.fileno(), 100)
+        json_stderr.JsonStderr(writer)  # type: ignore[arg-type]
+        writer.write("x" * 200 + "\n")
+        writer.write("{}\n")
+        writer.close()
+    kept, lost = map(json.loads, (tmp_path / "log").read_text().splitlines())
+    assert kept == {} and lost["lost"] == 1
 
 
 def test_another_stream_in_its_place_becomes_json_too(as_json: Any) -> None:

@@ -2,17 +2,14 @@
 
 import json
 import logging
-from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from starlette.testclient import TestClient
 
 from geniex.log_lines import request_id
 from geniex_runtimes.fake import FakeRuntime
 from tests.geniex.server.conftest import MODEL, Serve
-from tests.geniex.server.live import running
 
 CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "the secret of the owl"}]}
 
@@ -103,24 +100,3 @@ def test_vectors_count_as_prompt_tokens(client: TestClient, lines: Lines) -> Non
     answer = client.post("/v1/embeddings", json=body).json()
     (found,) = lines.access()
     assert found["prompt_tokens"] == answer["usage"]["prompt_tokens"] > 0
-
-
-def test_a_server_whose_stderr_is_json(tmp_path: Path) -> None:
-    """Its begin and end, its warnings, uvicorn's lines and llama.cpp's: an object each."""
-    with running("--log", "debug", "--log-format", "json", data_dir=tmp_path) as server:
-        headers = {"x-request-id": "mine-1"}
-        body = {**CHAT, "max_tokens": 3, "temperature": 0}
-        url = f"{server.url}/v1/chat/completions"
-        answer = httpx2.post(url, json=body, headers=headers, timeout=60).json()
-        server.await_log("chat/completions 200")
-    found = [json.loads(line) for line in server.log]
-    assert all({"time", "level", "logger", "message"} <= line.keys() for line in found)
-    said = "\n".join(line["message"] for line in found)
-    for text in ("Listening on ", "the server begins", "the server has ended"):
-        assert text in said
-    loggers = {line["logger"] for line in found}
-    assert {"geniex.cli", "geniex.server", "geniex.llama_cpp", "uvicorn.error"} <= loggers
-    (access,) = [line for line in found if line.get("route") == "/v1/chat/completions"]
-    assert access["request_id"] == "mine-1"
-    assert access["generated_tokens"] == answer["usage"]["completion_tokens"] == 3
-    assert "owl" not in json.dumps(found)

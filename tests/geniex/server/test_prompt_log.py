@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from geniex.server import prompt_log
@@ -18,7 +17,6 @@ from geniex.server.prompt_log import PromptLog, open_prompt_log
 from geniex_catalogue.errors import UsageError
 from tests.geniex.server.conftest import MODEL, Serve
 from tests.geniex.server.door import wait_for
-from tests.geniex.server.live import running
 
 CHAT = {"model": MODEL, "messages": [{"role": "user", "content": "Who is the owl? é"}]}
 posix = pytest.mark.skipif(sys.platform == "win32", reason="permissions of POSIX")
@@ -206,13 +204,3 @@ class TestFailures:
         log.put({}, b"x" * 101, b"")
         log.close()
         assert kept(log.folder) == [] and log._lost == 1
-
-
-def test_a_server_that_keeps_prompts_says_so(tmp_path: Path) -> None:
-    folder = tmp_path / "prompts"
-    with running("--log-prompts", str(folder), data_dir=tmp_path) as server:
-        body = {**CHAT, "max_tokens": 2}
-        httpx2.post(f"{server.url}/v1/chat/completions", json=body, timeout=60)
-        server.await_log("Prompts and answers are kept in")
-    (record,) = kept(folder)
-    assert record["request"] == body and record["answer"]["usage"]["completion_tokens"] == 2
