@@ -25,6 +25,7 @@ from geniex_catalogue import names
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import (
     ContextLengthError,
+    DraftNotFoundError,
     GenieXError,
     ModelNotFoundError,
     ModelPathError,
@@ -188,6 +189,9 @@ class SpeculatingFields(RequestFields):
             )
         except UsageError as exc:
             raise named(exc, "spec_draft_model" if draft else "spec_type") from exc
+        except ModelNotFoundError as exc:
+            # a bare name that is none: it is the draft that it was to be
+            raise DraftNotFoundError(draft or "", exc.suggestions, hint=exc.hint) from exc
 
     def blamed(self, error: GenieXError) -> GenieXError:
         """A draft that is needed is missing in its field; else `require_spec` is to blame."""

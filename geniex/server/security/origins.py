@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from geniex.keys import LOOPBACK
+from geniex.keys import LOOPBACK, NONE
 from geniex.server.errors import RequestError
 from geniex.server.handlers import answer
 
@@ -23,7 +23,7 @@ def cross_origin(app: ASGIApp, origins: tuple[str, ...]) -> ASGIApp:
     everyone = ANY in origins
     return CORSMiddleware(
         app,
-        allow_origins=(ANY,) if everyone else origins,
+        allow_origins=(ANY,) if everyone else _named(origins),
         allow_origin_regex=_LOOPBACK.pattern if LOOPBACK in origins else None,
         allow_methods=("GET", "POST", "HEAD", "OPTIONS"),
         allow_headers=("*",),
@@ -45,7 +45,9 @@ class PageCheck:
 
     def __init__(self, app: ASGIApp, origins: tuple[str, ...]) -> None:
         self._app = app
-        self._origins = frozenset(origins)
+        self._everyone = ANY in origins
+        self._named = frozenset(_named(origins))
+        self._loopback = LOOPBACK in origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, or answer with the error."""
@@ -61,7 +63,7 @@ class PageCheck:
         await self._app(scope, receive, send)
 
     def _is_foreign(self, scope: Scope) -> bool:
-        if ANY in self._origins:
+        if self._everyone:
             return False
         headers = Headers(scope=scope)
         origins = headers.getlist("origin")
@@ -70,11 +72,16 @@ class PageCheck:
         return not (len(origins) == 1 and self._may(origins[0], headers))
 
     def _may(self, origin: str, headers: Headers) -> bool:
-        if origin in self._origins:
+        if origin in self._named:
             return True
-        if LOOPBACK in self._origins and _LOOPBACK.fullmatch(origin):
+        if self._loopback and _LOOPBACK.fullmatch(origin):
             return True
         return not _is_cross_site(headers) and _is_own(origin, headers.get("host", ""))
+
+
+def _named(origins: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that are origins, and no words for several."""
+    return tuple(origin for origin in origins if origin not in (ANY, LOOPBACK, NONE))
 
 
 def _is_cross_site(headers: Headers) -> bool:

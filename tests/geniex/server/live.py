@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -69,8 +69,16 @@ class LiveServer:
         return code
 
 
-def start(*args: str, data_dir: Path, environ: Mapping[str, str] | None = None) -> LiveServer:
-    """Start `geniex serve --port 0 ARGS...`; `environ` is added to a clean environment."""
+def start(
+    *args: str,
+    data_dir: Path,
+    environ: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "geniex"),
+) -> LiveServer:
+    """Start `geniex serve --port 0 ARGS...`; `environ` is added to a clean environment.
+
+    `program` is what Python runs.
+    """
     env = {
         name: value
         for name, value in os.environ.items()
@@ -79,7 +87,7 @@ def start(*args: str, data_dir: Path, environ: Mapping[str, str] | None = None) 
     paths = [str(ROOT), str(ROOT / "runtimes"), str(ROOT / "catalogue")]
     env |= {"HOME": str(data_dir), "USERPROFILE": str(data_dir)}
     env |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1", **(environ or {})}
-    command = [sys.executable, "-m", "geniex", "serve", "--data-dir", str(data_dir)]
+    command = [sys.executable, *program, "serve", "--data-dir", str(data_dir)]
     port = () if "--port" in args else ("--port", "0")
     process = subprocess.Popen(
         [*command, *port, *args],
