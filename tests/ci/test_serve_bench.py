@@ -27,6 +27,20 @@ def test_a_stream_is_read() -> None:
         serve.read_events("x", [b'data: {"error":{"message":"it broke"}}\n'])
 
 
+def test_gaps_are_between_chunks_with_text() -> None:
+    text = b'data: {"choices":[{"index":0,"text":"a"}]}\n\n'
+    end = b'data: {"choices":[{"index":0,"text":""}]}\n\n'
+    pieces = [(1.0, text + text[:20]), (1.5, text[20:]), (2.5, text), (4.0, b": ping\n\n" + end)]
+    assert serve.gaps_of(pieces) == (0.5, 1.0)
+    assert Round((Streamed("", 3, (0.5, 1.0)), Streamed("", 1)), 1.0).gap == 0.5
+
+
+@pytest.mark.parametrize(("gap", "passed"), [(1.1, True), (1.3, False)])
+def test_the_median_of_gaps_decides(gap: float, passed: bool) -> None:
+    mine, theirs = ([Round((Streamed("", 2, (one,)),), 1.0)] * 3 for one in (gap, 1.0))
+    assert serve.report_gaps(mine, theirs) is passed
+
+
 def test_all_streams_count() -> None:
     assert ROUND.speed == 100.0
 
@@ -34,8 +48,9 @@ def test_all_streams_count() -> None:
 @pytest.mark.parametrize(
     ("seconds", "passed"),
     [
-        pytest.param((1.0, 1.1, 3.0), True, id="one-slow-round"),
+        pytest.param((1.0, 1.02, 3.0), True, id="one-slow-round"),
         pytest.param((1.2, 1.2, 0.5), False, id="one-fast-round"),
+        pytest.param((1.02, 1.02, 1.02), True, id="two-clients-may-be-a-little-slower"),
     ],
 )
 def test_the_median_against_the_peer_decides(seconds: tuple[float, ...], passed: bool) -> None:
