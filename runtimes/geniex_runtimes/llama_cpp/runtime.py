@@ -114,8 +114,6 @@ class LlamaCppRuntime:
         """
         native = library.load()
         soundness.check(model.path, model.header)
-        if options.draft is not None:
-            soundness.check(options.draft.path, options.draft.header)
         tiling.settle(model.name, model.header, options)
         _try_out(model, options)
         if options.embedding:

@@ -1,5 +1,6 @@
 """Models whose parts contradict each other: refused before llama.cpp sees them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,9 @@ import pytest
 from geniex_catalogue.errors import GGUFError
 from geniex_catalogue.gguf import read_header
 from geniex_runtimes.llama_cpp import soundness
+from geniex_runtimes.llama_cpp.speculative import setup
+from geniex_runtimes.options import LoadOptions, SpeculativeOptions
+from tests.geniex_runtimes.llama_cpp.answers import resolved
 from tests.ggufwriter import build, entry, parsed, tensor
 
 FACTS: dict[str, object] = {
@@ -76,3 +80,16 @@ def test_what_llama_cpp_is_to_judge(changes: dict[str, object]) -> None:
 def test_good_models(tiny_chat: Path, tiny_chat_draft: Path, toys: Path) -> None:
     for path in (tiny_chat, tiny_chat_draft, *toys.glob("*.gguf")):
         soundness.check(path, read_header(path))
+
+
+def test_a_draft_that_contradicts_itself(tiny_chat: Path, tiny_chat_draft: Path) -> None:
+    draft = resolved(tiny_chat_draft)
+    assert draft.header is not None
+    key = "gemma4-assistant.block_count"
+    header = replace(draft.header, metadata={**draft.header.metadata, key: 600})
+    options = LoadOptions(
+        speculative=SpeculativeOptions(types=("draft-mtp",)), draft=replace(draft, header=header)
+    )
+    wanted = setup.checked(resolved(tiny_chat), options)
+    assert wanted.options.types == ()
+    assert "600 layers" in wanted.warnings[-1]

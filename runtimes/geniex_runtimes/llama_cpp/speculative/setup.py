@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from geniex_catalogue.errors import GenieXError, LoadError, SpeculativeError
+from geniex_catalogue.errors import GenieXError, GGUFError, LoadError, SpeculativeError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import SPEC_FALLBACK
-from geniex_runtimes.llama_cpp import trial
+from geniex_runtimes.llama_cpp import soundness, trial
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.shelf import SHELF
@@ -73,12 +73,22 @@ def checked(model: ResolvedModel, options: LoadOptions) -> Wanted:
         )
         wanted = replace(wanted, n_max=most)
     try:
+        _check_draft(options.draft)
         mode = _mode(model, options.draft, wanted.types)
         if mode is not None and options.tries_out:
             _try_out(model, options, mode)
     except SpeculativeError as exc:
         return _fallen(wanted, exc, tuple(warnings))
     return Wanted(wanted, mode, tuple(warnings))
+
+
+def _check_draft(draft: ResolvedModel | None) -> None:
+    """Raise SpeculativeError for a draft whose parts contradict each other."""
+    try:
+        if draft is not None:
+            soundness.check(draft.path, draft.header)
+    except GGUFError as exc:
+        raise SpeculativeError(f"the draft cannot be used: {exc.message}", hint=exc.hint) from exc
 
 
 def _try_out(model: ResolvedModel, options: LoadOptions, mode: Mode) -> None:
