@@ -10,6 +10,7 @@ import pytest
 from tests.geniex.server.live import LiveServer
 
 MODEL = "geniex/tiny-chat"
+MOST = 2**30  # tokens that a request may ask for
 
 
 def post(server: LiveServer, path: str, **fields: Any) -> tuple[int, Any]:
@@ -26,7 +27,7 @@ def post(server: LiveServer, path: str, **fields: Any) -> tuple[int, Any]:
         return error.code, json.load(error)
 
 
-@pytest.mark.parametrize("length", [10**9, 2**30, 2**31, 2**32 + 256, 10**24])
+@pytest.mark.parametrize("length", [10**9, MOST, 2**31, 10**24])
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/models/geniex%2Ftiny-chat/load"])
 def test_a_context_of_a_billion(live_server: LiveServer, path: str, length: int) -> None:
     chat = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
@@ -34,5 +35,8 @@ def test_a_context_of_a_billion(live_server: LiveServer, path: str, length: int)
     status, answer = post(live_server, path, nctx=length, **body)
     assert status == 400
     message = answer["error"]["message"]
-    assert f"a context of {length} tokens needs" in message and "would fit" in message
+    if length > MOST:
+        assert f"less than or equal to {MOST}" in message
+    else:
+        assert f"a context of {length} tokens needs" in message and "would fit" in message
     assert post(live_server, "/v1/chat/completions", **chat)[0] == 200
