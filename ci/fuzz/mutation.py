@@ -106,7 +106,10 @@ def changed(rng: random.Random, document: Any) -> Any:
             other, there = rng.choice(places)
             # what went with an earlier change is not there any more
             value = other.get(there) if isinstance(other, dict) else None
-            holder[key] = json.loads(json.dumps(value))
+            try:
+                holder[key] = json.loads(json.dumps(value))
+            except RecursionError:
+                holder[key] = None
         elif how == "nest":
             holder[key] = _nested(holder[key], rng.choice((1, 3, 70, 600)), isinstance(key, int))
         elif how == "add" and isinstance(holder, dict):
