@@ -36,11 +36,12 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ci.soak", description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("serve", nargs="*", metavar="-- FLAG", help="of `geniex serve`")
     args = parser.parse_args(words)
     given = os.environ.get(TEST_MODELS)
     with models(Path(given) if given else None) as more:
         phase = max(5.0, args.minutes)
-        outcome = soak(args.minutes * 60, more, args.seed, _tell, phase)
+        outcome = soak(args.minutes * 60, more, args.seed, _tell, phase, args.serve)
     _summary(outcome.report)
     for problem in outcome.problems[:_SHOWN]:
         _tell(f"problem: {problem}")

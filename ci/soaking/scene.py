@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from ci.soaking.shelf import Shelf
 from ci.soaking.watch import Sample, at_rest, leaks
 
 _CHATS = ("soak/a-chat", "soak/b-chat", "soak/c-chat", "soak/d-chat")
-_DISK = 64  # MiB beside what is given
+_DISK = 192  # MiB beside what is given
 _MANY = 500  # rounds, after which every model has had its turn
 _WARM_UP = 0.3  # of the time
 _SHARE = 0.6  # of what all models would take together, so that some have to go
@@ -45,17 +45,24 @@ class Stage:
     log: Path
 
 
-def soak(seconds: float, more: dict[str, Path], seed: int, tell: Tell, phase: float) -> Outcome:
+def soak(
+    seconds: float,
+    more: dict[str, Path],
+    seed: int,
+    tell: Tell,
+    phase: float,
+    serve: Sequence[str] = (),
+) -> Outcome:
     """Load a server for so many seconds. `more` are models by name beside the tiny ones.
 
-    Every `phase` seconds it is looked at while it rests.
+    Every `phase` seconds it is looked at while it rests. `serve` are further flags of the server.
     """
     size = _DISK + sum(file.stat().st_size for file in more.values()) // 2**20
     with tempfile.TemporaryDirectory() as spare, small_disk(size) as disk:
         folder = Path(spare)
         stage = _stage(folder, disk or folder / "data", more)
         book, budget = _alone(stage, folder / "alone", tell)
-        flags = (*_FLAGS, "--memory-budget", str(budget))
+        flags = (*_FLAGS, "--memory-budget", str(budget), *_folders(stage), *serve)
         with running(*flags, data_dir=stage.shelf.data_dir, log=stage.log) as server:
             one = Soak(server.url, seed, stage.shelf, book)
             outcome = Outcome(one.report)
@@ -79,6 +86,12 @@ def _stage(spare: Path, data_dir: Path, more: dict[str, Path]) -> Stage:
         shelf.put(name, file)
     # the log lies on the disk that is filled
     return Stage(shelf, files[len(_CHATS) :], data_dir / "log")
+
+
+def _folders(stage: Stage) -> tuple[str, ...]:
+    """What else the server writes, on the same disk."""
+    prompts, cache = stage.log.with_name("prompts"), stage.log.with_name("cache")
+    return ("--log-prompts", str(prompts), "--cache-dir", str(cache), "--cache-size", "16M")
 
 
 def _alone(stage: Stage, folder: Path, tell: Tell) -> tuple[Book, int]:
