@@ -3,7 +3,7 @@
 import ctypes
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from geniex_catalogue.errors import GenerationError, UsageError
 from geniex_runtimes.contract import PromptPiece
@@ -12,7 +12,11 @@ from geniex_runtimes.request import runs
 
 # characters of a prompt that llama.cpp gets at once: at each special token it searches all that
 # follows for each other one, so the time for a text grows with the square of its length
-_AT_ONCE = 1 << 14
+_LONG = 1 << 14
+# and where that is cheap, as little as is remembered together
+_AT_ONCE = 1 << 10
+# parts of prompts whose tokens are remembered: a chat is told again with each of its turns
+_REMEMBERED = 512
 # LLAMA_TOKEN_ATTR_UNKNOWN | LLAMA_TOKEN_ATTR_CONTROL: what the tokenizer only takes when asked to
 _CONTROL_ATTRIBUTES = 1 << 0 | 1 << 3
 # LLAMA_TOKEN_ATTR_USER_DEFINED: taken from any text, asked to or not
@@ -35,6 +39,7 @@ class Vocab:
         self.eos = int(api.llama_vocab_eos(self._handle))
         self.adds_bos = bool(api.llama_vocab_get_add_bos(self._handle)) and self.bos >= 0
         self._pieces: dict[int, bytes] = {}
+        self._remembered = functools.lru_cache(_REMEMBERED)(self._tokens_of)
         self._is_end = functools.cache(
             lambda token: bool(api.llama_vocab_is_eog(self._handle, token))
         )
@@ -86,10 +91,14 @@ class Vocab:
         return [token for token in self._with(_CONTROL_ATTRIBUTES) if self.text(token)]
 
     @functools.cached_property
+    def _user_defined(self) -> list[str]:
+        return [text for text in map(self.text, self._with(_USER_DEFINED)) if text]
+
+    @functools.cached_property
     def _markers(self) -> frozenset[str]:
         return frozenset(
             text
-            for text in filter(None, map(self.text, self._with(_USER_DEFINED)))
+            for text in self._user_defined
             if _MARKER.fullmatch(text) or (text[0] in "<[" and text in self._template)
         )
 
@@ -118,7 +127,8 @@ class Vocab:
             if literal and self._marker_starts is not None:
                 parts = self._marker_starts.split(text)  # a marker in two parts is only text
             for part in parts:
-                tokens += self._tokenize(part.encode("utf-8", "replace"), special=not literal)
+                known = len(part) <= _LONG
+                tokens += (self._remembered if known else self._tokens_of)(part, not literal)
         if self.adds_bos:
             while tokens and tokens[0] == self.bos:
                 tokens.pop(0)
@@ -146,23 +156,36 @@ class Vocab:
         """A long text in parts that have the same tokens as the whole.
 
         A part ends behind a control token, where the tokenizer cuts anyway; not before white space,
-        which some of them swallow.
+        which some of them swallow. Parts are short where the chat format's tokens are, and another
+        text that begins alike has the same ones there.
         """
         parts: list[str] = []
-        start = 0
-        while len(text) - start > _AT_ONCE and self._cut is not None:
-            cut = self._cut.search(text, start + _AT_ONCE)
-            if cut is None:
-                break
-            parts.append(text[start : cut.end()])
-            start = cut.end()
-        return [*parts, text[start:]]
+        for part in _split(text, self._turn, _AT_ONCE):
+            parts += [part] if len(part) <= _LONG else _split(part, self._cut, _LONG)
+        return parts
+
+    @functools.cached_property
+    def _turn(self) -> re.Pattern[str] | None:
+        """Finds a control token of the chat format that a text goes on behind.
+
+        Only one that no other special token can begin within and reach beyond.
+        """
+        marks = {text for text in self.control_tokens if text in self._template}
+        endings = {text[at:] for text in marks for at in range(1, len(text))}
+        firsts = {ending[0] for ending in endings}
+        reaching = {
+            text[:length]
+            for text in (*self.control_tokens, *self._user_defined)
+            if text[0] in firsts
+            for length in range(1, len(text))
+            if text[:length] in endings
+        }
+        return _behind({text for text in marks if not text.endswith(tuple(reaching))})
 
     @functools.cached_property
     def _cut(self) -> re.Pattern[str] | None:
-        """Finds a control token that a text goes on behind."""
-        texts = sorted(self.control_tokens, key=lambda text: (-len(text), text))
-        return re.compile(rf"(?:{'|'.join(map(re.escape, texts))})(?=\S)") if texts else None
+        """Finds any control token that a text goes on behind."""
+        return _behind(self.control_tokens)
 
     def tokenize_whole(self, text: str) -> list[int]:
         """Token ids of a text on its own, with what the model puts around one (CLS, SEP, EOS).
@@ -177,6 +200,9 @@ class Vocab:
         if bad is not None:
             raise UsageError(f"token {bad} is not in the vocabulary of {self.size} tokens")
 
+    def _tokens_of(self, text: str, special: bool) -> tuple[int, ...]:
+        return tuple(self._tokenize(text.encode("utf-8", "replace"), special=special))
+
     def _tokenize(self, text: bytes, *, special: bool, whole: bool = False) -> list[int]:
         api = self._library.api
         capacity = len(text) + 8
@@ -189,3 +215,23 @@ class Vocab:
                 return list(buffer[:count])
             capacity = -count
         raise GenerationError(f"llama.cpp could not tokenize a text of {len(text)} bytes")
+
+
+def _behind(texts: Set[str]) -> re.Pattern[str] | None:
+    """Finds one of these texts where no white space follows; None for no texts."""
+    longest_first = sorted(texts, key=lambda text: (-len(text), text))
+    found = "|".join(map(re.escape, longest_first))
+    return re.compile(rf"(?:{found})(?=\S)") if texts else None
+
+
+def _split(text: str, cut: re.Pattern[str] | None, length: int) -> list[str]:
+    """A text in parts that are at least so long and end with a match, but for the last."""
+    parts: list[str] = []
+    start = 0
+    while cut is not None and len(text) - start > length:
+        found = cut.search(text, start + length)
+        if found is None:
+            break
+        parts.append(text[start : found.end()])
+        start = found.end()
+    return [*parts, text[start:]]

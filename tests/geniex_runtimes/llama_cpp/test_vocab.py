@@ -22,10 +22,13 @@ def test_a_prompt_in_parts_has_the_tokens_of_the_whole(
 ) -> None:
     prompt = [PromptPiece(turn * 40)]
     monkeypatch.setattr(module, "_AT_ONCE", 1 << 40)
+    monkeypatch.setattr(module, "_LONG", 1 << 40)
     whole = tiny.tokenize(prompt)
-    for at_once in (1, 2, 7, 30, 100):
-        monkeypatch.setattr(module, "_AT_ONCE", at_once)
-        assert tiny.tokenize(prompt) == whole
+    for name, other in (("_AT_ONCE", "_LONG"), ("_LONG", "_AT_ONCE")):
+        monkeypatch.setattr(module, other, 1 << 40)
+        for length in (1, 2, 7, 30, 100):
+            monkeypatch.setattr(module, name, length)
+            assert tiny.tokenize(prompt) == whole
 
 
 def test_no_part_is_long(tiny: LlamaCppModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,10 +40,30 @@ def test_no_part_is_long(tiny: LlamaCppModel, monkeypatch: pytest.MonkeyPatch) -
         return native(self, text, **options)
 
     monkeypatch.setattr(Vocab, "_tokenize", tokenize)
-    text = TURNS[0] * 10_000
+    text = "".join(f"<|turn>user\n{number}<turn|>\n" for number in range(10_000))
     assert len(tiny.tokenize([PromptPiece(text)])) > 10_000
     assert sum(lengths) == len(text)
     assert max(lengths) < 20_000
+
+
+def test_what_a_chat_has_told_before_is_not_tokenized_again(
+    tiny: LlamaCppModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[bytes] = []
+    native = Vocab._tokenize
+
+    def tokenize(self: Vocab, text: bytes, **options: Any) -> list[int]:
+        texts.append(text)
+        return native(self, text, **options)
+
+    chat = "".join(f"<|turn>user\nquestion {number}<turn|>\n" for number in range(500))
+    before = tiny.tokenize([PromptPiece(chat)])
+    monkeypatch.setattr(Vocab, "_tokenize", tokenize)
+    longer = tiny.tokenize([PromptPiece(chat + "<|turn>model\nanswer<turn|>\n")])
+    assert sum(map(len, texts)) < 1200
+    assert longer[: len(before) - 20] == before[:-20]
+    # what was literal is another text
+    assert tiny.tokenize([PromptPiece(chat, literal=True)]) != before
 
 
 def test_a_long_text_without_special_tokens_is_whole(tiny: LlamaCppModel) -> None:
