@@ -151,7 +151,8 @@ class WorkerProcess:
                     self._deliver(report)
         except (OSError, ValueError, ProtocolError) as exc:
             self._garbage = str(exc)
-        self._deliver(None)
+        finally:
+            self._deliver(None)
 
     def _read_log(self) -> None:
         stderr = self._process.stderr
@@ -161,7 +162,9 @@ class WorkerProcess:
         while line := stderr.readline(4 * _LINE):
             told = self.heed(line.decode("utf-8", "replace").strip()[:_LINE])
             if told:
-                self._lines.append((time.monotonic(), told))
+                # it ends up in an error: no escape sequence of a library reaches the terminal
+                shown = "".join(char if char.isprintable() else " " for char in told)
+                self._lines.append((time.monotonic(), shown.strip()))
 
 
 def _spawn(module: str, arguments: tuple[str, ...]) -> "subprocess.Popen[bytes]":

@@ -37,4 +37,5 @@ def error_of(failed: Failed) -> e.GenieXError:
     if failed.kind == "ContextLengthError":
         prompt, context, at_least = failed.numbers
         return e.ContextLengthError(prompt, context, at_least=bool(at_least))
-    return _PLAIN[failed.kind](failed.message, hint=failed.hint)
+    kind = _PLAIN.get(failed.kind, e.GenerationError)
+    return kind(failed.message, hint=failed.hint)

@@ -11,6 +11,7 @@ from geniex_runtimes.workers.process import WorkerProcess
 MARK = "\x02"
 LEVEL = "--log="
 
+_LOGGED = re.compile(rf"{MARK}(\d{{1,2}}) (geniex[\w.]*) (.*)")
 _MODULE = "geniex_runtimes.llama_cpp.isolated.worker"
 # what stands before ggml's last words: the path of a file on the machine that built it
 _FOLDERS = re.compile(r"^\S*[/\\](?=[^/\\\s:]+:\d+: )")
@@ -31,10 +32,10 @@ class LlamaProcess(WorkerProcess):
 
     def heed(self, line: str) -> str:
         """See WorkerProcess."""
-        if line.startswith(MARK):
-            level, name, text = line[1:].split(" ", 2)
-            logging.getLogger(name).log(int(level), "%s", text)
-            return text if int(level) >= logging.ERROR else ""
+        if logged := _LOGGED.fullmatch(line):
+            level, name, text = int(logged[1]), logged[2], logged[3]
+            logging.getLogger(name).log(level, "%s", text)
+            return text if level >= logging.ERROR else ""
         logging.getLogger("geniex.llama_cpp").debug("worker %d: %s", self.pid, line)
         return _FOLDERS.sub("", line)
 

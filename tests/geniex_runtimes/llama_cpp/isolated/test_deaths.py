@@ -165,6 +165,14 @@ def test_a_worker_that_does_not_start(own_chat: Path, monkeypatch: pytest.Monkey
     assert "No module named geniex_runtimes.not_there" in caught.value.message
 
 
+def test_one_that_says_what_is_no_report(own_chat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "tests.geniex_runtimes.llama_cpp.isolated.babbler"
+    monkeypatch.setattr(process, "_MODULE", module)
+    with pytest.raises(LoadError, match="wrote what is no report") as caught:
+        isolated(own_chat)
+    assert "(no level at all; 99 root a name of others)" in caught.value.message
+
+
 @posix
 def test_a_file_that_has_changed_is_not_loaded_again(own_chat: Path) -> None:
     with isolated(own_chat) as model:
