@@ -139,6 +139,7 @@ ROWS: dict[type[e.GenieXError], Row] = {
 _VAGUE = ("did you mean", "a name looks like")
 _COMMANDS = ("`geniex infer", " -m pip install ")
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
+_LONGEST = 4000  # characters of a message
 _RETRY_AFTER = 1.0  # seconds, where an error does not know better
 
 # flags of the terminal whose fields have other names
@@ -200,6 +201,9 @@ def without_paths(text: str) -> str:
 
 
 def _body(status: int, message: str, param: str | None, code: str | None) -> ErrorBody:
+    if len(message) > _LONGEST:
+        # what a request says is said again, but not at any length
+        message = f"{message[: _LONGEST // 2]} ... {message[-_LONGEST // 2 :]}"
     # a lone surrogate cannot be sent
     message = message.encode("utf-8", "replace").decode()
     kind = FAILED if status >= 500 else INVALID

@@ -10,6 +10,7 @@ from geniex.server.handlers import answer
 MAX_TARGET = 8 << 10  # bytes of an address with its query
 MAX_HEADERS = 32 << 10  # bytes of all headers
 MAX_COUNT = 100  # headers
+_VERSIONS = ("1.0", "1.1")
 _LINE = 4  # bytes around the name and value of a header
 
 
@@ -23,8 +24,8 @@ class HeadLimit:
         """Pass on, or answer with the error."""
         if scope["type"] == "http" and (error := _refusal(scope)) is not None:
             response = answer(error)
-            if error.code == "ambiguous_length":
-                # where this body ends is anybody's guess
+            if error.code in ("ambiguous_length", "invalid_http"):
+                # where this request ends is anybody's guess
                 response.headers["connection"] = "close"
             await response(scope, receive, send)
             return
@@ -33,6 +34,10 @@ class HeadLimit:
 
 def _refusal(scope: Scope) -> RequestError | None:
     headers: list[tuple[bytes, bytes]] = scope["headers"]
+    if (version := scope.get("http_version", "1.1")) not in _VERSIONS:
+        return RequestError(
+            f"HTTP/{version} is not spoken here, but HTTP/1.1", code="invalid_http", status=505
+        )
     target = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
     if target > MAX_TARGET:
         return RequestError(

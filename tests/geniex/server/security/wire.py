@@ -1,5 +1,6 @@
 """Requests as bytes, since clients send no wrong ones."""
 
+import io
 import json
 import socket
 from collections.abc import Iterable, Mapping
@@ -30,16 +31,41 @@ class Reply:
         return None if error is None else str(error["code"])
 
 
-def connect(url: str) -> socket.socket:
+class Link:
+    """A connection to a server, on which several answers may come at once."""
+
+    def __init__(self, url: str) -> None:
+        place = urlsplit(url)
+        assert place.hostname is not None
+        where = (place.hostname, place.port or 80)
+        self.socket = socket.create_connection(where, timeout=PATIENCE)
+        self.sendall = self.socket.sendall
+        self._file = _Kept(socket.SocketIO(self.socket, "r"))
+
+    def makefile(self, *given: object) -> "_Kept":
+        """One for all answers: it may hold the beginning of the next."""
+        return self._file
+
+    def __enter__(self) -> "Link":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+
+class _Kept(io.BufferedReader):
+    def close(self) -> None:
+        """Stay open: `http.client` closes it after each answer."""
+
+
+def connect(url: str) -> Link:
     """A connection to a server."""
-    place = urlsplit(url)
-    assert place.hostname is not None
-    return socket.create_connection((place.hostname, place.port or 80), timeout=PATIENCE)
+    return Link(url)
 
 
-def receive(link: socket.socket, method: str = "GET") -> Reply:
+def receive(link: Link, method: str = "GET") -> Reply:
     """The next answer of a connection."""
-    response = HTTPResponse(link, method=method)
+    response = HTTPResponse(link, method=method)  # type: ignore[arg-type]
     try:
         response.begin()
         body = response.read()
@@ -54,7 +80,7 @@ def send(url: str, raw: bytes, *, ends: bool = False) -> Reply:
         try:
             link.sendall(raw)
             if ends:
-                link.shutdown(socket.SHUT_WR)
+                link.socket.shutdown(socket.SHUT_WR)
         except ConnectionError:
             pass  # it was refused before all was sent; what was said is read all the same
         return receive(link)
