@@ -18,6 +18,8 @@ from geniex_catalogue.manifest import FileRecord, Manifest
 
 PATIENCE = 180.0  # seconds
 QUESTION = "What is the capital of France?"
+_ODD_TEXT = "\0\x01\x7f é ß 漢字 🙂 \U0010ffff\t\n\n\n    <|x|> [INST] <0x41> "
+ODD_QUESTION = _ODD_TEXT + "a" * 700 + " 0" * 200
 
 
 class CrashError(Exception):
@@ -92,15 +94,37 @@ class Server:
         self._url = url
 
     def chat(self, name: str) -> Result:
-        """Ask a model. Raises CrashError."""
-        body = {
+        """Ask a model, and if it answers once more in a way that takes all it has.
+
+        The first answer that is none counts. Raises CrashError.
+        """
+        plain = {
             "model": name,
             "messages": [{"role": "user", "content": QUESTION}],
             "max_tokens": 8,
             "temperature": 0,
+        }
+        odd = {
+            **plain,
+            "messages": [{"role": "user", "content": ODD_QUESTION}],
+            "temperature": 1.5,
+            "max_tokens": 40,
+            "logprobs": True,
+            "top_logprobs": 5,
+            "response_format": {"type": "json_object"},
             "keep_alive": 0,
         }
-        answer = self._ask("/v1/chat/completions", body)
+        answer = self._ask("/v1/chat/completions", plain)
+        if answer.code == 200:
+            answer = self._ask("/v1/chat/completions", odd)
+        return self._healthy(answer)
+
+    def vectors(self, name: str) -> Result:
+        """Ask an embedding model. Raises CrashError."""
+        body = {"model": name, "input": [QUESTION, ODD_QUESTION], "keep_alive": 0}
+        return self._healthy(self._ask("/v1/embeddings", body))
+
+    def _healthy(self, answer: Result) -> Result:
         if self._ask("/health", None).code >= 500:
             raise CrashError("the server is not healthy")
         return answer

@@ -45,6 +45,8 @@ def try_case(
         if server is not None:
             chat = server.chat(name)
             faults += [f"serve: {f}" for f in _of_request(chat)]
+            if case.base.startswith("bert"):
+                faults += [f"vectors: {f}" for f in _of_request(server.vectors(name))]
     except CrashError as crash:
         faults.append(str(crash))
     finally:
