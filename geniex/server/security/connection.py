@@ -32,6 +32,7 @@ class Connection(H11Protocol):
 
     most = MAX_CONNECTIONS
     head_seconds = HEAD_SECONDS
+    patience_seconds = PATIENCE_SECONDS
     stall_seconds = STALL_SECONDS
 
     def __init__(self, *given: Any, **options: Any) -> None:
@@ -175,7 +176,7 @@ class Connection(H11Protocol):
 
     def _make_room(self) -> bool:
         """Close the connection that has waited for a request for longest; False if none waits."""
-        latest = self.loop.time() - PATIENCE_SECONDS
+        latest = self.loop.time() - self.patience_seconds
         waiting = [
             (other.waiting_since, index, other)
             for index, other in enumerate(self.connections)
