@@ -60,6 +60,12 @@ class Record:
         return None
 
 
+def disturbed(outcome: Outcome, timeout: float) -> bool:
+    """Whether a failure may be of the machine: too slow, or ended from outside for its memory."""
+    killed = (outcome.reason or "").endswith(" was killed by SIGKILL")
+    return not outcome.passed and (killed or outcome.seconds >= timeout)
+
+
 def run(command: Sequence[str], timeout: float, what: str = "the test") -> tuple[Outcome, bool]:
     """Run a child for at most `timeout` seconds; reasons call it `what`.
 

@@ -41,10 +41,14 @@ FILE = "trials.json"
 # bytes: of a pair above, and of a model alone above, the weights are not read
 TRIAL_BYTES = 1 << 30
 MODEL_BYTES = 4 << 30
-# seconds: Python's start, both loads from a slow disk, three decodes
+# seconds: Python's start, three decodes; and bytes that a slow disk reads in one
 TIMEOUT = 60.0
+_SLOW_DISK = 20 << 20
 
 _DAMAGED = "get the file again, from where it was published"
+_BUSY = "the machine may be short of memory, or busy: run it again, or with `--trust`"
+_UNKNOWN = "unknown model architecture"
+_NEWER = "a newer geniex may know it, or the file is damaged"
 
 # how many outcomes are remembered
 _KEPT = 256
@@ -88,6 +92,11 @@ class Trial:
     def large(self) -> bool:
         """Whether the weights are too many to be read twice."""
         return self.size > (MODEL_BYTES if self.alone else TRIAL_BYTES)
+
+    @property
+    def patience(self) -> float:
+        """Seconds that it may take."""
+        return TIMEOUT + (0 if self.shapes else self.size / _SLOW_DISK)
 
     def key(self, package: Path) -> str:
         """Names the pair on a build: another file, build or way of loading has another name."""
@@ -153,13 +162,14 @@ def check(
     data_dir: Path | None,
     *,
     command: Sequence[str] | None = None,
-    timeout: float = TIMEOUT,
+    timeout: float | None = None,
 ) -> None:
     """Try a pair in a child unless that has been done, and refuse it if it fails.
 
-    Without `data_dir` nothing is remembered. `command` stands in for the child. A failure that
-    Python reports (a file that does not load) is not remembered: it may be another's fault.
-    Raises SpeculativeError with the reason, LoadError for a model alone.
+    Without `data_dir` nothing is remembered. `command` stands in for the child. A failure that may
+    be another's fault is not remembered: what Python reports (a file that does not load), a child
+    that was ended from outside or was too slow. Raises SpeculativeError with the reason, LoadError
+    for a model alone.
     """
     try:
         pair = replace(pair, shapes=pair.large)
@@ -171,24 +181,33 @@ def check(
         raise SpeculativeError(f"the pair's files cannot be read: {exc}") from exc
     record = Record(data_dir / FILE, "trials", _KEPT) if data_dir is not None else None
     outcome = record.read().get(key) if record is not None else None
-    final = True
+    final, disturbed = True, False
     if outcome is None:
-        outcome, final = survival.run(command or pair.command(), timeout, "it")
-        if final and record is not None and (problem := record.add(key, outcome)):
-            survival.log.warning("the trial of a speculative pair is %s", problem)
+        patience = pair.patience if timeout is None else timeout
+        outcome, final = survival.run(command or pair.command(), patience, "it")
+        disturbed = survival.disturbed(outcome, patience)
+        kept = record if final and not disturbed else None
+        if kept is not None and (problem := kept.add(key, outcome)):
+            survival.log.warning("the outcome of a trial is %s", problem)
     if not outcome.passed:
-        raise _refusal(pair, outcome, final=final, record=record)
+        again = f"delete `{record.path}` to try it again" if record is not None else None
+        raise _refusal(pair, outcome, _BUSY if disturbed else again, said=not final)
 
 
-def _refusal(trial: Trial, outcome: Outcome, *, final: bool, record: Record | None) -> GenieXError:
-    again = f"delete `{record.path}` to try it again" if record is not None else None
+def _refusal(trial: Trial, outcome: Outcome, again: str | None, *, said: bool) -> GenieXError:
+    """The error for what failed; `said` where its reason is a sentence of its own."""
     if not trial.alone:
         return SpeculativeError(
             f"a trial of this pair in another process failed: {outcome.reason}", hint=again
         )
     name = trial.target[0].name
-    if not final:
-        return LoadError(outcome.reason or f"`{name}` does not load", hint=_DAMAGED)
+    if said:
+        newer = _NEWER if _UNKNOWN in (outcome.reason or "") else _DAMAGED
+        return LoadError(outcome.reason or f"`{name}` does not load", hint=newer)
+    if again == _BUSY:
+        return LoadError(
+            f"`{name}` could not be tried out in another process: {outcome.reason}", hint=again
+        )
     return LoadError(
         f"`{name}` is damaged, or made for another llama.cpp: loading it in another process to "
         f"try it out, {outcome.reason}",

@@ -3,11 +3,12 @@
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from geniex_catalogue.errors import SpeculativeError
+from geniex_catalogue.errors import LoadError, SpeculativeError
 from geniex_runtimes.llama_cpp import survival, trial
 from geniex_runtimes.llama_cpp.speculative.pair import Mode
 from geniex_runtimes.llama_cpp.trial import Trial, check
@@ -76,7 +77,15 @@ def test_what_survives_is_tried_once(tmp_path: Path, data_dir: Path, pair: Trial
             marks=pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX"),
         ),
         pytest.param("os._exit(3)", "it ended with code 3", 1, id="code"),
-        pytest.param("time.sleep(60)", "no answer within 0.5 s", 1, id="hangs"),
+        # what the machine may be at fault for is tried again as well
+        pytest.param("time.sleep(60)", "no answer within 0.5 s", 2, id="hangs"),
+        pytest.param(
+            "os.kill(os.getpid(), 9)",
+            "it was killed by SIGKILL",
+            2,
+            id="killed from outside",
+            marks=pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX"),
+        ),
         # what Python reports may be another's fault, and is tried again
         pytest.param("sys.exit('no memory')", "failed: no memory", 2, id="python"),
     ],
@@ -234,3 +243,27 @@ def test_names_that_look_like_options(
         (tmp_path / f"--{kind} x.gguf").write_bytes(data)
     monkeypatch.chdir(tmp_path)
     check(real(Path(), "--target x", "--draft x", "shared"), data_dir)
+
+
+@pytest.mark.parametrize(
+    ("then", "says", "hint"),
+    [
+        ("sys.exit('it has an unknown model architecture')", "unknown model", "newer geniex"),
+        ("sys.exit('a tensor is missing')", "a tensor is missing", "get the file again"),
+        ("os._exit(3)", "`target.gguf` is damaged", "delete `"),
+        ("time.sleep(60)", "could not be tried out", "--trust"),
+    ],
+)
+def test_a_model_alone(
+    tmp_path: Path, data_dir: Path, pair: Trial, then: str, says: str, hint: str
+) -> None:
+    alone = Trial(pair.target, (), trial.PLAIN)
+    timeout = 0.5 if "sleep" in then else 30
+    with pytest.raises(LoadError) as caught:
+        check(alone, data_dir, command=Child(tmp_path, then).command, timeout=timeout)
+    assert says in caught.value.message and hint in str(caught.value.hint)
+
+
+def test_a_slow_disk_gets_more_time(pair: Trial) -> None:
+    assert pair.patience >= trial.TIMEOUT
+    assert replace(pair, shapes=True).patience == trial.TIMEOUT
