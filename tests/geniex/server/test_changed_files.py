@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -12,6 +13,10 @@ import pytest
 
 from ci.damage.doors import stored
 from tests.geniex.server.live import LiveServer
+
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="Windows lets no file go that is in use"
+)
 
 ENDLESS = "root ::= [a-z ] root"
 QUESTION = "What is the capital of France?"
