@@ -8,13 +8,12 @@ the one of the usage, which has no choices, and the others say `"usage":null`.
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from collections.abc import Callable, Iterator
 
 from geniex.answering import Answer, AnswerPart
 from geniex.server import sse
 from geniex.server.answers import Ended, Item, Opened
-from geniex.server.pump import Work, pump
+from geniex.server.pump import Feed, Work
 
 as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -81,9 +80,25 @@ class Chunks(ABC):
         yield sse.DONE.decode()
 
 
-async def streamed(work: Work[Item], chunks: Chunks) -> AsyncGenerator[bytes, None]:
-    """The bytes of a stream: what is ready at one time is sent at one time."""
-    async with aclosing(pump(work)) as batches:
-        async for items in batches:
-            if text := "".join(event for item in items for event in chunks.of(item)):
-                yield text.encode("utf-8", "replace")
+class Streamed:
+    """The bytes of a stream, a source of `sse.stream`: what is ready at once is sent at once."""
+
+    def __init__(self, work: Work[Item], chunks: Chunks) -> None:
+        self._feed = Feed(work)
+        self._chunks = chunks
+
+    def listen(self, wake: Callable[[], object]) -> None:
+        """See `sse.Source.listen`."""
+        self._feed.listen(wake)
+
+    def take(self) -> bytes | None:
+        """See `sse.Source.take`."""
+        # items without a text may be the last ones: nobody tells of the end once more
+        while items := self._feed.take():
+            if text := "".join([event for item in items for event in self._chunks.of(item)]):
+                return text.encode("utf-8", "replace")
+        return None if items is None else b""
+
+    async def close(self) -> None:
+        """See `sse.Source.close`."""
+        self._feed.close()

@@ -82,51 +82,69 @@ def leased(
     return work
 
 
-class _Channel(Generic[T]):
-    """Items from a thread to the event loop: as many as are ready in one hop."""
+class Feed(Generic[T]):
+    """A work that runs on a thread, and its items for the event loop: as many as are ready at once.
 
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._ready = asyncio.Event()
+    Belongs to the loop, on which it is made, but for what the thread does.
+    """
+
+    def __init__(self, work: Work[T]) -> None:
+        self._work = work
+        self._job = Job()
         self._lock = threading.Lock()
         self._items: list[T] = []
         self._ended = False
         self._error: BaseException | None = None
 
-    def put(self, item: T) -> None:
+    def listen(self, wake: Callable[[], object]) -> None:
+        """Start the work; `wake` is called on the loop when `take` may have something to give."""
+        self._loop = asyncio.get_running_loop()
+        self._wake = wake
+        # with the request's context: its log lines are known by it
+        run = contextvars.copy_context().run
+        threading.Thread(target=run, args=(self._run,), name="geniex-answer", daemon=True).start()
+
+    def take(self) -> list[T] | None:
+        """What is ready, which may be nothing; None at the end. Raises what ended the work."""
+        with self._lock:
+            items, self._items = self._items, []
+            ended, error = self._ended, self._error
+        if items or not ended:
+            return items
+        if error is not None:
+            raise error
+        return None
+
+    def close(self) -> None:
+        """Cancel the work; does not wait for the thread."""
+        self._job.cancel()
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            with closing(self._work(self._job)) as items:
+                for item in items:
+                    self._put(item)
+                    if self._job.gone.is_set():
+                        break
+        except BaseException as exc:
+            error = exc
+        with self._lock:
+            self._ended, self._error = True, error
+        self._tell()
+
+    def _put(self, item: T) -> None:
         with self._lock:
             self._items.append(item)
             first = len(self._items) == 1
         if first:  # else the loop has been told and has not looked yet
-            self._wake()
+            self._tell()
 
-    def end(self, error: BaseException | None) -> None:
-        with self._lock:
-            self._ended, self._error = True, error
-        self._wake()
-
-    def _wake(self) -> None:
+    def _tell(self) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._ready.set)
+            self._loop.call_soon_threadsafe(self._wake)
         except RuntimeError:
             return  # the loop is closed: nobody listens
-
-    async def take(self) -> list[T]:
-        """What is ready, waiting for it; empty at the end. Raises what ended the work."""
-        while True:
-            await self._ready.wait()
-            self._ready.clear()
-            with self._lock:
-                items, self._items = self._items, []
-                ended, error = self._ended, self._error
-            if ended:
-                self._ready.set()
-            if items:
-                return items
-            if error is not None:
-                raise error
-            if ended:
-                return []
 
 
 async def pump(work: Work[T]) -> AsyncGenerator[list[T], None]:
@@ -135,32 +153,18 @@ async def pump(work: Work[T]) -> AsyncGenerator[list[T], None]:
     Closing the generator, or cancelling who waits for it, cancels the work; it does not wait for
     the thread. Raises what the work raises, after its items.
     """
-    channel: _Channel[T] = _Channel()
-    job = Job()
-    # with the request's context: its log lines are known by it
-    run = contextvars.copy_context().run
-    thread = threading.Thread(
-        target=run, args=(_run, work, job, channel), name="geniex-answer", daemon=True
-    )
-    thread.start()
+    feed = Feed(work)
+    ready = asyncio.Event()
+    feed.listen(ready.set)
     try:
-        while items := await channel.take():
-            yield items
+        while (items := feed.take()) is not None:
+            if items:
+                yield items
+                continue
+            await ready.wait()
+            ready.clear()
     finally:
-        job.cancel()
-
-
-def _run(work: Work[T], job: Job, channel: _Channel[T]) -> None:
-    error: BaseException | None = None
-    try:
-        with closing(work(job)) as items:
-            for item in items:
-                channel.put(item)
-                if job.gone.is_set():
-                    break
-    except BaseException as exc:
-        error = exc
-    channel.end(error)
+        feed.close()
 
 
 async def collect(work: Work[T], request: Request) -> list[T]:

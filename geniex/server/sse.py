@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 from starlette.responses import Response
@@ -40,18 +40,35 @@ def error_event(body: ErrorBody) -> bytes:
     return event(body)
 
 
+class Source(Protocol):
+    """Where the bytes of a stream come from. Belongs to the event loop."""
+
+    def listen(self, wake: Callable[[], object]) -> None:
+        """Begin; `wake` is called, on the loop, whenever `take` may have something to give."""
+        ...
+
+    def take(self) -> bytes | None:
+        """What is ready, which may be nothing; None at the end. Raises what ended it."""
+        ...
+
+    async def close(self) -> None:
+        """End what still runs."""
+        ...
+
+
 def stream(
-    events: AsyncGenerator[bytes, None],
+    events: AsyncGenerator[bytes, None] | Source,
     *,
     on_error: Callable[[ErrorBody], bytes] = error_event,
     ping_every: float = PING_EVERY,
     headers: Mapping[str, str] | None = None,
 ) -> "EventStream":
-    """Stream what an async generator yields; it is closed at the end, and when the client goes.
+    """Stream what a source gives, or an async generator; closed at the end, and if the client goes.
 
     `on_error` makes the event for an error after the first byte. `ping_every` is seconds.
     """
-    return EventStream(events, on_error, ping_every, headers)
+    source = _Generated(events) if isinstance(events, AsyncGenerator) else events
+    return EventStream(source, on_error, ping_every, headers)
 
 
 class EventStream(Response):
@@ -61,7 +78,7 @@ class EventStream(Response):
 
     def __init__(
         self,
-        events: AsyncGenerator[bytes, None],
+        source: Source,
         on_error: Callable[[ErrorBody], bytes],
         ping_every: float,
         headers: Mapping[str, str] | None,
@@ -69,17 +86,24 @@ class EventStream(Response):
         own = {"cache-control": "no-cache", "x-accel-buffering": "no"}
         super().__init__(headers={**own, **(headers or {})})
         del self.headers["content-length"]
-        self._events = events
+        self._source = source
         self._on_error = on_error
         self._ping_every = ping_every
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events. Raises what they raise before the first byte has left."""
         gone = asyncio.create_task(_gone(receive))
-        source = _Source(self._events, gone)
+        bell = _Bell(self._ping_every)
+        gone.add_done_callback(bell.ring)
+        source = self._source
         begun = False
         try:
-            async for piece in source.pieces(self._ping_every):
+            source.listen(bell.ring)
+            while not gone.done() and (piece := source.take()) is not None:
+                if not piece:
+                    if await bell.rung():
+                        continue
+                    piece = PING
                 if not begun:
                     begun = True
                     await self._begin(send)
@@ -92,6 +116,7 @@ class EventStream(Response):
             await _send_piece(send, self._on_error(body))
         finally:
             gone.cancel()
+            bell.close()
             await source.close()
         if not begun:
             await self._begin(send)
@@ -107,57 +132,78 @@ class EventStream(Response):
         )
 
 
-class _Source:
-    """Runs the generator in one task of its own, from its first step to its closing."""
+class _Bell:
+    """Wakes the one task that waits. One timer serves the whole stream: chunks come fast."""
 
-    def __init__(self, events: AsyncGenerator[bytes, None], gone: "asyncio.Task[None]") -> None:
-        self._ready: list[bytes] = []
-        self._waiter: asyncio.Future[None] | None = None
-        self._gone = gone
-        self._task = asyncio.create_task(self._run(events))
-        for task in (self._task, gone):
-            task.add_done_callback(self._wake)
+    def __init__(self, seconds: float) -> None:
+        """`seconds` is for how long one waits at the most."""
+        self._loop = asyncio.get_running_loop()
+        self._seconds = seconds
+        self._waiter: asyncio.Future[bool] | None = None
+        self._due = self._loop.time() + seconds
+        self._timer = self._loop.call_at(self._due, self._tick)
 
-    async def _run(self, events: AsyncGenerator[bytes, None]) -> None:
-        async with aclosing(events):
-            async for piece in events:
-                self._ready.append(piece)
-                self._wake()
-
-    def _wake(self, _: object = None) -> None:
+    def ring(self, _: object = None) -> None:
+        """Something may have happened."""
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+            self._waiter.set_result(True)
 
-    async def _news(self, seconds: float) -> None:
-        """Wait until anything happens, but not longer."""
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        timer = loop.call_later(seconds, self._wake)
+    async def rung(self) -> bool:
+        """Wait for the bell; False where it was silent for too long."""
+        self._due = self._loop.time() + self._seconds
+        self._waiter = self._loop.create_future()
         try:
-            await self._waiter
+            return await self._waiter
         finally:
-            timer.cancel()
             self._waiter = None
 
-    async def pieces(self, ping_every: float) -> AsyncGenerator[bytes, None]:
-        """The events, those that are ready together as one; a ping when there was none for long.
+    def _tick(self) -> None:
+        late = self._loop.time() >= self._due
+        if late:
+            if self._waiter is not None and not self._waiter.done():
+                self._waiter.set_result(False)
+            self._due = self._loop.time() + self._seconds
+        self._timer = self._loop.call_at(self._due, self._tick)
 
-        Ends when the client is gone. Raises what the generator raised.
-        """
-        while not self._gone.done():
-            if self._ready:
-                ready, self._ready = self._ready, []
-                yield b"".join(ready)
-            elif self._task.done():
-                self._task.result()
-                return
-            else:
-                await self._news(ping_every)
-                if not (self._ready or self._task.done() or self._gone.done()):
-                    yield PING
+    def close(self) -> None:
+        """Nobody waits any more."""
+        self._timer.cancel()
+
+
+class _Generated:
+    """Runs an async generator in one task of its own, from its first step to its closing."""
+
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+        self._events = events
+        self._ready: list[bytes] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def listen(self, wake: Callable[[], object]) -> None:
+        """See `Source.listen`."""
+
+        async def run() -> None:
+            async with aclosing(self._events) as events:
+                async for piece in events:
+                    self._ready.append(piece)
+                    wake()
+
+        self._task = asyncio.create_task(run())
+        self._task.add_done_callback(lambda _: wake())
+
+    def take(self) -> bytes | None:
+        """See `Source.take`: the events that are ready together as one."""
+        if self._ready:
+            ready, self._ready = self._ready, []
+            return b"".join(ready)
+        if self._task is None or not self._task.done():
+            return b""
+        self._task.result()
+        return None
 
     async def close(self) -> None:
         """End the generator, where it still runs, and wait until it has cleaned up."""
+        if self._task is None:
+            return
         self._task.cancel()
         await asyncio.wait({self._task})
         if not self._task.cancelled():

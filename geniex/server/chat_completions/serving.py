@@ -13,7 +13,7 @@ from geniex.server.answers import Ask, Ended, Item, Opened, answers, whole
 from geniex.server.chat_completions.chunks import ChatChunks
 from geniex.server.chat_completions.messages import read_messages
 from geniex.server.chat_completions.protocol import ChatRequest
-from geniex.server.chunks import new_id, streamed
+from geniex.server.chunks import Streamed, new_id
 from geniex.server.fields import nth_choice
 from geniex.server.logprobs import for_chat
 from geniex.server.pump import collect
@@ -36,7 +36,7 @@ async def complete(state: ServerState, body: ChatRequest, request: Request) -> R
 
     work = answers(state, body, prepare, body.choices)
     if body.stream:
-        return sse.stream(streamed(work, ChatChunks(include_usage=body.include_usage)))
+        return sse.stream(Streamed(work, ChatChunks(include_usage=body.include_usage)))
     items = await collect(whole(work), request)
     return JSONResponse(completion(items, logprobs=bool(body.logprobs)))
 

@@ -11,7 +11,7 @@ from geniex.answering import Answer, AnswerOptions, AnswerPart
 from geniex.chat.reasoning import Part
 from geniex.server import sse
 from geniex.server.answers import Ask, Ended, Events, Item, Opened, answers, whole
-from geniex.server.chunks import new_id, streamed
+from geniex.server.chunks import Streamed, new_id
 from geniex.server.completions.chunks import CompletionChunks
 from geniex.server.completions.infill import infill
 from geniex.server.completions.protocol import CompletionRequest
@@ -33,7 +33,7 @@ async def complete(state: ServerState, body: CompletionRequest, request: Request
     work = answers(state, body, prepare, body.choices)
     if body.stream:
         chunks = CompletionChunks(include_usage=body.include_usage, logprobs=body.logprobs)
-        return sse.stream(streamed(work, chunks))
+        return sse.stream(Streamed(work, chunks))
     items = await collect(whole(work), request)
     return JSONResponse(completion(items, body.logprobs))
 
