@@ -36,7 +36,7 @@ _KEYWORDS = {
         *("isolate", "trust", "kv_type", "flash_attn", "mlock"),
         *("spec_type", "draft_model", "draft_tokens", "draft_min", "draft_p_min", "require_spec"),
     )
-} | {"no-draft-adapt": "draft_adapt=False"}
+} | {"no-draft-adapt": "draft_adapt=False", "no-mmap": "mmap=False"}
 
 Messages: TypeAlias = str | Sequence[Mapping[str, object]]
 
@@ -154,6 +154,7 @@ def load(
     kv_type: str | None = None,
     flash_attn: str | None = None,
     mlock: bool = False,
+    mmap: bool = True,
     trust: bool | None = None,
     **speculation: Unpack[Speculating],
 ) -> Model:
@@ -162,7 +163,7 @@ def load(
     With `isolate` a GGUF model is in a process of its own, whose crash is an error here. With
     `trust` a file that is new here is not tried out in another process first.
     What is None comes from the GENIEX_* variables and the settings file, or is chosen by the
-    hardware. `kv_type`, `flash_attn` and `mlock` are as the flags of `geniex infer` say.
+    hardware. `kv_type`, `flash_attn`, `mlock` and `mmap` are as the flags of `geniex infer` say.
     `spec_type="auto"` speculates with what is here; `spec_type="draft-mtp"` and `draft_model` name
     a draft. The best settings that `geniex bench --save-best` has kept are used, as by
     `geniex infer`. Raises ModelNotFoundError for what would have to be pulled, and a
@@ -172,6 +173,7 @@ def load(
     flags |= {"runtime": runtime, "compute": compute}
     flags |= {"nctx": nctx, "ngl": ngl, "threads": threads}
     flags |= {"require": require, "qairt_engine": qairt_engine, "mlock": mlock}
+    flags["no_mmap"] = not mmap
     flags |= {"kv_type": kv_type, "flash_attn": flash_attn}
     if name is not None and not isinstance(name, str | Path):
         raise UsageError(f"a model's name is a text, not {type(name).__name__}")

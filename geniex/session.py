@@ -308,8 +308,9 @@ def load_model(
     if speculation.draft is not None:
         plan = dispatcher.with_draft(plan, resolved, speculation.draft, wish_of(settings))
     threads, note = _threads(settings.threads, machine, plan)
-    if settings.mlock and plan.runtime == "qairt":
-        note = (*note, "`--mlock` is ignored: the weights of a bundle belong to the NPU's driver")
+    if plan.runtime == "qairt":
+        asked = ("--mlock",) * settings.mlock + ("--no-mmap",) * (not settings.mmap)
+        note += tuple(f"`{flag}` is ignored: the NPU has a bundle's weights" for flag in asked)
     plan = replace(plan, notes=(*plan.notes, *note))
     options = LoadOptions(
         compute=plan.compute,
@@ -331,6 +332,7 @@ def load_model(
         kv_type=plan.kv_type or "f16",
         flash_attention=settings.flash_attn,
         mlock=settings.mlock,
+        mmap=settings.mmap,
         trust=settings.trust,
     )
     with changes_told(resolved, speculation.draft):

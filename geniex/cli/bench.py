@@ -74,6 +74,7 @@ def bench(
     ] = None,
     kv_type: shared.KvTypeOption = None,
     flash_attn: shared.FlashAttn = None,
+    no_mmap: shared.NoMmap = False,
     ngl: shared.GpuLayers = None,
     require: shared.Require = None,
     qairt_engine: shared.QairtEngine = None,
@@ -121,7 +122,8 @@ def bench(
         read_numbers(threads, "--threads"),
     )
     flags: dict[str, Any] = {"runtime": runtime, "nctx": nctx, "ngl": ngl, "require": require}
-    flags |= {"kv_type": kv_type, "flash_attn": flash_attn, "qairt_engine": qairt_engine}
+    flags |= {"kv_type": kv_type, "flash_attn": flash_attn, "no_mmap": no_mmap}
+    flags |= {"qairt_engine": qairt_engine}
     settings = shared.settings_of(ctx, **flags)
     from geniex.cli import bench_report
     from geniex.cli.bench_cases import Settler

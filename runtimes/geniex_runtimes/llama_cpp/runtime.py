@@ -132,6 +132,7 @@ class LlamaCppRuntime:
             extra_buffers=options.extra_buffers,
             heads=wanted.heads or (options.keep_heads and setup.has_heads(model, options)),
             mlock=options.mlock,
+            mmap=options.mmap,
             progress=progress,
         )
         try:

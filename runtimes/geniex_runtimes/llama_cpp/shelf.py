@@ -21,6 +21,7 @@ class _Key:
     gpu_layers: int
     extra_buffers: bool
     mlock: bool
+    mmap: bool
 
 
 @dataclass(slots=True)
@@ -50,6 +51,7 @@ class Shelf:
         extra_buffers: bool = True,
         heads: bool = False,
         mlock: bool = False,
+        mmap: bool = True,
         progress: Callable[[float], bool] | None = None,
     ) -> Weights:
         """Weights that are loaded already, or loaded now; `give_back` ends it. Raises as Weights.
@@ -58,7 +60,7 @@ class Shelf:
         them waits for that.
         """
         key = _Key(
-            _facts(files), tuple(devices), gpu_layers if devices else 0, extra_buffers, mlock
+            _facts(files), tuple(devices), gpu_layers if devices else 0, extra_buffers, mlock, mmap
         )
         with self._changed:
             while (held := self._find(key, heads)) is not None:
@@ -80,6 +82,7 @@ class Shelf:
                 extra_buffers=extra_buffers,
                 heads=heads,
                 mlock=mlock,
+                mmap=mmap,
                 progress=progress,
             )
         except BaseException:

@@ -1,15 +1,20 @@
 """A model's weights in memory, shared by the contexts that run it."""
 
 import ctypes
+import logging
 import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from geniex_catalogue.errors import LoadError, UsageError
+from geniex_runtimes.llama_cpp.huge_pages import FreshMemory
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.vocab import Vocab
+
+log = logging.getLogger("geniex.llama_cpp")
 
 # the next step where weights give no numbers: checks of the file's form do not see it
 BAD_WEIGHTS = "download it again, or use another file"
@@ -29,14 +34,16 @@ class Weights:
         extra_buffers: bool = True,
         heads: bool = False,
         mlock: bool = False,
+        mmap: bool = True,
         shapes: bool = False,
         progress: Callable[[float], bool] | None = None,
     ) -> None:
         """Load a GGUF file, or all parts of a split one in order.
 
         `heads` also loads next-token heads that the file has, for speculation. `mlock` has the
-        system never swap them out. `shapes` loads all but the weights: contexts can be made on it,
-        and nothing evaluated.
+        system never swap them out; without `mmap` they are read into memory of our own, in huge
+        pages where the system has them. `shapes` loads all but the weights: contexts can be made on
+        it, and nothing evaluated.
         `devices` are ggml's device names, none for the CPU alone; `gpu_layers` -1 is all.
         `progress` is called with 0.0 to 1.0 and stops the load by returning False.
         Raises LoadError, and UsageError for a device that is not there.
@@ -50,16 +57,10 @@ class Weights:
         params.n_gpu_layers = (999 if gpu_layers < 0 else gpu_layers) if devices else 0
         params.use_extra_bufts = extra_buffers
         params.load_mtp = heads
-        if mlock:
-            params.load_mode = api.LLAMA_LOAD_MODE_MMAP_MLOCK
-        if shapes:
-            params.no_alloc = True
-            # llama.cpp maps no file whose bytes it does not read
-            params.load_mode = api.LLAMA_LOAD_MODE_NONE
-        if progress is not None:
-            params.progress_callback = api.llama_progress_callback(
-                lambda fraction, _: progress(fraction)
-            )
+        params.no_alloc = shapes
+        # llama.cpp maps no file whose bytes it does not read
+        params.load_mode = _load_mode(api, mmap=mmap and not shapes, mlock=mlock)
+        params.progress_callback = api.llama_progress_callback(_watching(progress))
         library.recent.clear()
         if len(files) == 1:
             handle = api.llama_model_load_from_file(os.fsencode(files[0]), params)
@@ -108,6 +109,24 @@ class Weights:
             handle, self.handle = self.handle, None
         if handle is not None:
             self._library.api.llama_model_free(handle)
+
+
+def _load_mode(api: Any, *, mmap: bool, mlock: bool) -> int:
+    if mlock:
+        return int(api.LLAMA_LOAD_MODE_MMAP_MLOCK if mmap else api.LLAMA_LOAD_MODE_MLOCK)
+    return int(api.LLAMA_LOAD_MODE_AUTO if mmap else api.LLAMA_LOAD_MODE_NONE)
+
+
+def _watching(progress: Callable[[float], bool] | None) -> Callable[[float, object], bool]:
+    """What llama.cpp calls: first when all memory is there and nothing written to it yet."""
+    fresh = [FreshMemory()]
+
+    def called(fraction: float, _: object) -> bool:
+        if fresh:
+            log.debug("huge pages are asked for in %d bytes", fresh.pop().ask())
+        return progress is None or progress(fraction)
+
+    return called
 
 
 def _lock_failure(lines: Iterable[str]) -> str | None:

@@ -222,6 +222,7 @@ class Speculation:
                     extra_buffers=load.extra_buffers,
                     heads=self.wanted.mode == "shared",
                     mlock=load.mlock,
+                    mmap=load.mmap,
                 )
             model, context = self._model_drafter(
                 library, weights, draft_weights, options, self.wanted.mode
