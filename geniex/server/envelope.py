@@ -78,8 +78,9 @@ class Envelope:
 
     def _ended(self, request: Observed) -> None:
         """Log, count and trace a request."""
-        said = f"{request.method} {request.where} {request.status}"
-        _log.info("%s", said, extra={"fields": request.fields()})
+        if _log.isEnabledFor(logging.INFO):
+            said = f"{request.method} {request.where} {request.status}"
+            _log.info("%s", said, extra={"fields": request.fields()})
         self._state.metrics.requested(request)
         if self._state.tracing is not None:
             self._state.tracing.end(request)

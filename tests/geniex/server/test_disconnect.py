@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import uvicorn
 
@@ -68,6 +69,11 @@ def sent(port: int, path: str, **fields: Any) -> socket.socket:
     return connection
 
 
+def metrics(port: int) -> str:
+    """What is counted just now."""
+    return httpx2.get(f"http://127.0.0.1:{port}/metrics").text
+
+
 def is_free(pool: Pool) -> bool:
     """Whether nobody has a slot, and nobody waits for one."""
     return all(one.busy == one.waiting == 0 for one in pool.residents())
@@ -116,9 +122,12 @@ def test_a_client_that_goes_frees_its_slot(
             assert b"200 OK" in connection.recv(4096)
         connection.close()
         wait_for(lambda: is_free(pool))
+        cancelled = f'geniex_requests_cancelled_total{{route="{path}"}} 1.0\n'
+        wait_for(lambda: cancelled in metrics(port))
         if phase == "load":
             wait_for(lambda: not pool.residents())
             assert not runtime.models
+            assert 'result="cancelled"} 1.0\n' in metrics(port)
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
