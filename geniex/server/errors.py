@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 
 from geniex.server.observed import observed
 from geniex.server.request_id import current_request_id
+from geniex.server.unforeseen import untold
 from geniex_catalogue import errors as e
 
 _log = logging.getLogger("geniex.server")
@@ -174,7 +175,7 @@ def describe(error: BaseException) -> tuple[int, ErrorBody, dict[str, str]]:
     if isinstance(error, RequestError):
         text = _FLAG.sub(_field_of, _with_hint(error.message, error.hint))
         return error.status, _body(error.status, text, error.param, error.code), {}
-    if isinstance(error, OSError) and error.errno in _NO_FILES:
+    if _lacks_files(error):
         error = e.ServerBusyError("the server has as many files open as the system lets it")
     if not isinstance(error, e.GenieXError):
         return 500, _body(500, _failure(error), None, "internal_error"), {}
@@ -189,9 +190,18 @@ def describe(error: BaseException) -> tuple[int, ErrorBody, dict[str, str]]:
 def note(error: BaseException, status: int) -> None:
     """Write an error that is our fault to the log, with the request that met it."""
     observed().error = type(error).__name__
-    if status >= 500 and not isinstance(error, e.ServerBusyError):
-        where = None if isinstance(error, e.GenieXError) else error
-        _log.error("request %s failed: %s", current_request_id(), error, exc_info=where)
+    if _lacks_files(error):
+        _log.warning("request %s was turned away: %s", current_request_id(), error)
+    elif status >= 500 and not isinstance(error, e.ServerBusyError):
+        name = current_request_id()
+        if isinstance(error, e.GenieXError):
+            _log.error("request %s failed: %s", name, error)
+        else:
+            _log.error("request %s failed", name, exc_info=untold(error))
+
+
+def _lacks_files(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in _NO_FILES
 
 
 def without_paths(text: str) -> str:

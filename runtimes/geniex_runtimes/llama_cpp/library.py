@@ -128,9 +128,8 @@ class Library:
                 os.close(saved)
                 file.seek(0)
                 text = file.read().decode("utf-8", "replace")
+                # not for the log: it is what a client sent that these calls complain of
                 lines += [line.strip() for line in text.splitlines() if line.strip()]
-        for line in lines:
-            log.debug("%s", line)
 
     def complaints(self) -> str:
         """The library's last warnings and errors as one line, or that there were none.
