@@ -6,6 +6,8 @@ Whatever else arrives raises ProtocolError: native code may have written it, or 
 another version. JSON and no pickle: what a broken worker says is only ever read.
 """
 
+import functools
+import hashlib
 import json
 import operator
 import os
@@ -50,11 +52,27 @@ class Wire(Generic[M]):
         `names` are what annotations name that is only imported for type checks.
         """
         self.max_bytes = max_bytes
+        self._own_forms = frozenset(writers or ())
         self._writers = dict(writers or {})
         self._readers: dict[Any, Reader] = {**_LEAVES, **(readers or {})}
         self._names = dict(names or {})
         self._kinds = {kind.__name__: kind for kind in kinds}
         self._encode = json.JSONEncoder(separators=(",", ":"), default=self._plain).encode
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A short text that another version of these messages does not have."""
+        known: dict[str, list[str]] = {}
+        waiting: list[Any] = list(self._kinds.values())
+        while waiting:
+            kind = waiting.pop()
+            waiting += typing.get_args(kind)
+            if isinstance(kind, type) and is_dataclass(kind) and kind.__qualname__ not in known:
+                hints = typing.get_type_hints(kind, localns=self._names)
+                known[kind.__qualname__] = [f"{name}: {hint}" for name, hint in hints.items()]
+                waiting += [] if kind in self._own_forms else hints.values()
+        facts = json.dumps(known, sort_keys=True)
+        return hashlib.sha256(facts.encode()).hexdigest()[:16]
 
     def pack(self, message: M) -> bytes:
         """A message as it travels. Raises ProtocolError for one that is too large."""

@@ -146,3 +146,17 @@ def test_what_cannot_be_sent() -> None:
         small.pack(Everything(1, 1.0, "x" * 200))
     with pytest.raises(ProtocolError, match="cannot be sent: range has no form"):
         small.pack(Everything(1, 1.0, pairs=range(3)))  # type: ignore[arg-type]
+
+
+def test_other_messages_have_another_digest() -> None:
+    class Other:
+        @dataclass
+        class Number:
+            number: str
+
+    digests = {
+        Wire[Message](kinds).digest
+        for kinds in ((Everything, Number, End), (Everything, Other.Number, End), (Number, End))
+    }
+    assert len(digests) == 3
+    assert Wire[Message]((Everything, Number, End)).digest == WIRE.digest

@@ -9,7 +9,7 @@ from geniex_runtimes.workers.process import WorkerProcess
 
 # marks a line that went through `logging`: level, name, text; other lines native code has printed
 MARK = "\x02"
-LEVEL = "--log="
+LEVEL, DIGEST = "--log=", "--messages="
 
 _LOGGED = re.compile(rf"{MARK}(\d{{1,2}}) (geniex[\w.]*) (.*)")
 _MODULE = "geniex_runtimes.llama_cpp.isolated.worker"
@@ -24,7 +24,7 @@ class LlamaProcess(WorkerProcess):
     def __init__(self, deliver: Callable[[Report | None], None]) -> None:
         """Start it. Raises OSError."""
         level = logging.getLogger("geniex").getEffectiveLevel()
-        super().__init__(_MODULE, WIRE, deliver, f"{LEVEL}{level}")
+        super().__init__(_MODULE, WIRE, deliver, f"{LEVEL}{level}", f"{DIGEST}{WIRE.digest}")
 
     def order(self, order: Order) -> None:
         """Say something. Raises ProtocolError for what is too large."""

@@ -24,7 +24,7 @@ from geniex_runtimes.contract import Event
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.isolated import failures, messages
 from geniex_runtimes.llama_cpp.isolated.outbox import Outbox
-from geniex_runtimes.llama_cpp.isolated.process import LEVEL, MARK
+from geniex_runtimes.llama_cpp.isolated.process import DIGEST, LEVEL, MARK
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
 from geniex_runtimes.workers import child
 from geniex_runtimes.workers.wire import ProtocolError
@@ -246,8 +246,12 @@ class _ToParent(logging.Handler):
             self.handleError(record)
 
 
+def _argument(name: str) -> str:
+    return next(arg[len(name) :] for arg in sys.argv[1:] if arg.startswith(name))
+
+
 def _log_to_parent() -> None:
-    level = next(int(arg[len(LEVEL) :]) for arg in sys.argv[1:] if arg.startswith(LEVEL))
+    level = int(_argument(LEVEL))
     logger = logging.getLogger("geniex")
     logger.setLevel(level)
     logger.addHandler(_ToParent())
@@ -267,6 +271,8 @@ def main() -> None:
     """Work for the parent that is named by its process id."""
     pipes = child.begin()
     _log_to_parent()
+    if _argument(DIGEST) != messages.WIRE.digest:
+        sys.exit("geniex was changed on disk since the program was started: start it again")
     _go_first()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     Worker(*pipes).run()

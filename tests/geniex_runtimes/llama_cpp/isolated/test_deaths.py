@@ -165,6 +165,13 @@ def test_a_worker_that_does_not_start(own_chat: Path, monkeypatch: pytest.Monkey
     assert "No module named geniex_runtimes.not_there" in caught.value.message
 
 
+def test_a_worker_of_another_version(own_chat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after an upgrade under a program that runs on."""
+    monkeypatch.setattr(process, "DIGEST", "--messages=another")
+    with pytest.raises(LoadError, match="changed on disk since the program was started"):
+        isolated(own_chat)
+
+
 def test_one_that_says_what_is_no_report(own_chat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = "tests.geniex_runtimes.llama_cpp.isolated.babbler"
     monkeypatch.setattr(process, "_MODULE", module)
