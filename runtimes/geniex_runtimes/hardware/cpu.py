@@ -8,6 +8,7 @@ from typing import Any
 
 from geniex_runtimes.contract import ProbeResult
 from geniex_runtimes.hardware import cgroup
+from geniex_runtimes.hardware.cpu_sets import read_cpu_sets
 from geniex_runtimes.hardware.sources import Sources, this_machine
 
 CPU_KEY = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
@@ -20,6 +21,8 @@ _NOTABLE = (
     *("avx512_bf16", "amx_tile", "amx_int8", "amx_bf16"),
     *("asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve", "sve2", "sme"),
 )
+
+_X86 = frozenset({"x86_64", "amd64"})
 
 # numbers of IsProcessorFeaturePresent -> the same in the spelling of Linux
 _WINDOWS_FEATURES = {
@@ -193,7 +196,11 @@ def _cores(sources: Sources) -> tuple[int, int, int]:
 def _topology(sources: Sources) -> dict[int, str]:
     """Logical CPU -> its physical core, for the CPUs that this process may use."""
     allowed = sources.affinity()
-    found: dict[int, str] = {}
+    found = {
+        one.cpu: str(one.core)
+        for one in read_cpu_sets(sources.cpu_sets())
+        if allowed is None or one.cpu in allowed
+    }
     for cpu in _cpu_list(sources.text("sys/devices/system/cpu/online") or ""):
         core = sources.text(f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         if core and (allowed is None or cpu in allowed):
@@ -202,7 +209,16 @@ def _topology(sources: Sources) -> dict[int, str]:
 
 
 def _fast(sources: Sources, topology: dict[int, str]) -> set[int]:
-    """The logical CPUs that are not slow ones: Intel lists them, ARM gives each a capacity."""
+    """The logical CPUs that are not slow ones.
+
+    On Linux Intel lists them, and ARM gives each a capacity; Windows has kinds.
+    """
+    kinds = {one.cpu: one.kind for one in read_cpu_sets(sources.cpu_sets()) if one.cpu in topology}
+    if kinds:
+        # of x86 the best kind is fast; ARM has middle cores, and the least kind is slow
+        best, least = max(kinds.values()), min(kinds.values())
+        limit = best if sources.machine.lower() in _X86 else min(best, least + 1)
+        return {cpu for cpu, kind in kinds.items() if kind >= limit}
     intel = _cpu_list(sources.text("sys/devices/cpu_core/cpus") or "")
     if set(intel) & set(topology):
         return set(intel)
@@ -212,8 +228,8 @@ def _fast(sources: Sources, topology: dict[int, str]) -> set[int]:
         if (text := sources.text(f"sys/devices/system/cpu/cpu{cpu}/cpu_capacity") or "").isdigit()
     }
     # half of the best: above it are middle cores, below it the ones that all others wait for
-    limit = max(capacity.values(), default=0) / 2
-    return {cpu for cpu in topology if capacity.get(cpu, limit) >= limit}
+    half = max(capacity.values(), default=0) / 2
+    return {cpu for cpu in topology if capacity.get(cpu, half) >= half}
 
 
 def _cpu_list(text: str) -> list[int]:

@@ -18,7 +18,8 @@ class Sources:
 
     `system` is Linux, Windows, Android, Darwin ...; Linux files are read below `root`. `affinity`
     is the set of logical CPUs this process may use (None: all). `memory` is (total, available)
-    bytes. `physical_cores` is asked only where there are no topology files.
+    bytes. `physical_cores` is asked only where there are no topology files, `cpu_sets` (see
+    cpu_sets.py) on Windows.
     """
 
     system: str
@@ -30,6 +31,7 @@ class Sources:
     affinity: Callable[[], set[int] | None]
     memory: Callable[[], tuple[int, int]]
     physical_cores: Callable[[], int | None]
+    cpu_sets: Callable[[], bytes] = bytes
 
     def text(self, path: str) -> str | None:
         """The text of a file below `root`, stripped of blanks and NULs; None when unreadable."""
@@ -54,6 +56,7 @@ def this_machine() -> Sources:
         affinity=_affinity,
         memory=_memory,
         physical_cores=_physical_cores,
+        cpu_sets=_cpu_sets,
     )
 
 
@@ -68,9 +71,14 @@ def _android_property(name: str) -> str:
 
 
 def _affinity() -> set[int] | None:
-    # not there on Windows and macOS
     ask = getattr(os, "sched_getaffinity", None)
-    return set(ask(0)) if ask is not None else None
+    if ask is not None:
+        return set(ask(0))
+    if sys.platform == "win32":
+        import psutil
+
+        return set(psutil.Process().cpu_affinity())
+    return None
 
 
 def _memory() -> tuple[int, int]:
@@ -114,6 +122,19 @@ if sys.platform == "win32":
     def _windows_feature(number: int) -> bool:
         return bool(ctypes.windll.kernel32.IsProcessorFeaturePresent(number))
 
+    def _cpu_sets() -> bytes:
+        ask = ctypes.windll.kernel32.GetSystemCpuSetInformation
+        ask.argtypes = [
+            *(ctypes.c_void_p, ctypes.c_ulong, ctypes.POINTER(ctypes.c_ulong)),
+            *(ctypes.c_void_p, ctypes.c_ulong),
+        ]
+        size = ctypes.c_ulong(0)
+        ask(None, 0, ctypes.byref(size), None, 0)
+        buffer = ctypes.create_string_buffer(size.value)
+        if not ask(buffer, size.value, ctypes.byref(size), None, 0):
+            return b""
+        return buffer.raw[: size.value]
+
 else:
 
     def _registry(path: str) -> RegistryKey:
@@ -121,3 +142,6 @@ else:
 
     def _windows_feature(number: int) -> bool:
         return False
+
+    def _cpu_sets() -> bytes:
+        return b""

@@ -23,6 +23,8 @@ def machine(
     affinity: set[int] | None = None,
     memory: tuple[int, int] = (16 * GB, 10 * GB),
     physical_cores: int | None = None,
+    processor: str = "aarch64",
+    cpu_sets: bytes = b"",
 ) -> Sources:
     """A machine that answers exactly this; `files` are written below `root`."""
     for name, text in (files or {}).items():
@@ -31,7 +33,7 @@ def machine(
         path.write_text(text)
     return Sources(
         system=system,
-        machine="aarch64",
+        machine=processor,
         root=root,
         registry=lambda path: (registry or {}).get(path, {}),
         android_property=lambda name: (properties or {}).get(name, ""),
@@ -39,6 +41,7 @@ def machine(
         affinity=lambda: affinity,
         memory=lambda: memory,
         physical_cores=lambda: physical_cores,
+        cpu_sets=lambda: cpu_sets,
     )
 
 
