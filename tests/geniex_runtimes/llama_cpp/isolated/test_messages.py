@@ -3,6 +3,7 @@
 import typing
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,10 @@ INFO = ModelInfo(
 REQUEST = GenerationRequest((2, 3), SAMPLING, 9, ("a", "\ud800"), 5, False, MTP)
 PIECES = (PromptPiece("a\ud800"), PromptPiece("日本", literal=True))
 MODEL = replace(models.model(), header=None, chat_template="{{ y }}")
+# each switch is what it is not by default
+SWITCHES: dict[str, Any] = {
+    field.name: not field.default for field in fields(LoadOptions) if type(field.default) is bool
+}
 OPTIONS = LoadOptions(
     compute="gpu",
     devices=("CUDA0", "CUDA1"),
@@ -53,20 +58,14 @@ OPTIONS = LoadOptions(
     gpu_layers=12,
     threads=3,
     slots=4,
-    extra_buffers=False,
     speculative=MTP,
     draft=replace(MODEL, name="draft"),
     data_dir=Path("/data"),
-    embedding=True,
-    keep_heads=True,
     qairt_engine="ort",
-    sliding_window=True,
-    isolate=True,
     kv_type="q8_0",
     flash_attention="off",
-    mlock=True,
     prefix_cache=PrefixCache(Path("/cache"), 1 << 40, Path("/file")),
-    trust=True,
+    **SWITCHES,
 )
 MESSAGES: tuple[messages.Message, ...] = (
     messages.Load(1, MODEL, OPTIONS),
