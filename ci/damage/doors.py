@@ -119,6 +119,10 @@ class Server:
             answer = self._ask("/v1/chat/completions", odd)
         return self._healthy(answer)
 
+    def models(self) -> Result:
+        """The list of models, the damaged one among them. Raises CrashError."""
+        return self._ask("/v1/models", None)
+
     def vectors(self, name: str) -> Result:
         """Ask an embedding model. Raises CrashError."""
         body = {"model": name, "input": [QUESTION, ODD_QUESTION], "keep_alive": 0}

@@ -42,9 +42,15 @@ def try_case(
             infer = commands.run("infer", str(path), "-p", QUESTION, "--max-tokens", "8")
             faults += [f"info: {f}" for f in _of_command(info)]
             faults += [f"infer: {f}" for f in _of_command(infer)]
+            listed = commands.run("list")
+            if listed.code or name not in listed.out:
+                faults.append(f"list: exit code {listed.code}: {listed.err[:200]}")
         if server is not None:
             chat = server.chat(name)
             faults += [f"serve: {f}" for f in _of_request(chat)]
+            # it lists what can be used, and comes in any case
+            if (listed := server.models()).code != 200:
+                faults.append(f"models: status {listed.code}: {listed.out[:200]}")
             if case.base.startswith("bert"):
                 faults += [f"vectors: {f}" for f in _of_request(server.vectors(name))]
     except CrashError as crash:

@@ -6,7 +6,7 @@ import typer
 
 from geniex.cli.options import Json, ModelArgument, settings_of
 from geniex.cli.output import Output, one_line, table
-from geniex_catalogue.errors import BundleError, NoRuntimeError
+from geniex_catalogue.errors import BundleError, GGUFError, NoRuntimeError
 from geniex_catalogue.sizes import size_text
 
 if TYPE_CHECKING:
@@ -104,11 +104,14 @@ def _facts(resolved: "ResolvedModel", files: list[str]) -> dict[str, Any]:
 def _memory(resolved: "ResolvedModel", settings: "Settings") -> dict[str, Any]:
     from geniex.session import plan_model
     from geniex_runtimes.bundle_plan import check_bundle
+    from geniex_runtimes.llama_cpp import soundness
 
     try:
         _, plan = plan_model(resolved, settings)
         check_bundle(resolved)
-    except (NoRuntimeError, BundleError) as exc:
+        if resolved.format == "gguf":
+            soundness.check(resolved.path, resolved.header)
+    except (NoRuntimeError, BundleError, GGUFError) as exc:
         return {"runs_here": False, "reason": exc.message}
     return {
         "runs_here": True,

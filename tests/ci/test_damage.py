@@ -88,7 +88,10 @@ def test_the_same_number_is_the_same_damage() -> None:
 def test_what_is_a_fault(tmp_path: Path, infer: Result, chat: Result, fault: str) -> None:
     class Told:
         def run(self, command: str, *_: str) -> Result:
-            return infer
+            return Result(0, "damaged/case-0") if command == "list" else infer
+
+        def models(self) -> Result:
+            return Result(200, "damaged/case-0")
 
         def chat(self, name: str) -> Result:
             return chat

@@ -27,7 +27,7 @@ def test_every_finding_is_of_a_target() -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_moment_of_new_inputs(name: str) -> None:
-    outcome = feed(TARGETS[name], 0.6, 5, keep=False)
+    outcome = feed(TARGETS[name], 0.3, 5, keep=False)
     assert outcome.finding is None, outcome.finding.error
     assert outcome.inputs > 0
 
