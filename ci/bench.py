@@ -11,7 +11,7 @@ from ci import models
 from ci.environment import child_environment, prepare
 from ci.llama_wheel import BuildError
 
-BENCHES = ("decode", "interleave", "mtp", "ngram", "pull", "serve", "ttft")
+BENCHES = ("decode", "interleave", "memory", "mtp", "ngram", "pull", "serve", "start", "ttft")
 
 
 def main() -> int:
@@ -22,7 +22,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         python = prepare(["bench"])
-        if args.bench not in ("mtp", "pull"):
+        if args.bench not in ("mtp", "pull", "start"):
             models.ensure(python)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)

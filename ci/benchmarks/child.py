@@ -32,6 +32,11 @@ class Worker:
             encoding="utf-8",
         )
 
+    @property
+    def process(self) -> int:
+        """The id of its process."""
+        return self._process.pid
+
     def __enter__(self) -> Self:
         return self
 
