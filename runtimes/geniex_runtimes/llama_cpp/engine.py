@@ -175,6 +175,7 @@ class Engine:
             one = pace.next(waiting)
             outputs = self._fill_prompt(one, pace.rows(shared=shared))
             evaluated = self._evaluate(outputs)
+            self._seating.reached(one)
             if not shared or not evaluated:
                 return
             pace.spend(sum(len(rows.tokens) for rows in self._rows))
@@ -251,7 +252,10 @@ class Engine:
         """Fill the batch with a slot's next prompt chunk; return the slot at its prompt's end."""
         prompt = slot.task.prompt if slot.task is not None else []
         start = len(slot.tokens)
-        chunk = prompt[start : start + self._limits.chunk(len(prompt) - start, most)]
+        end = start + self._limits.chunk(len(prompt) - start, most)
+        chunk = prompt[
+            start : min((mark for mark in slot.marks if start < mark < end), default=end)
+        ]
         self._batch.clear()
         self._batch.add(slot.index, start, chunk, all_logits=False)
         self._rows = [Rows(slot.index, 0, start, chunk)]

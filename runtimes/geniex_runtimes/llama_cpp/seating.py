@@ -8,14 +8,17 @@ from typing import Protocol
 
 from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.llama_cpp.company import Limits
-from geniex_runtimes.llama_cpp.context import Context
-from geniex_runtimes.llama_cpp.keeping import Usable
+from geniex_runtimes.llama_cpp.context import CPU_ROWS, Context
+from geniex_runtimes.llama_cpp.keeping import BEFORE_ANSWER, LEAST, Usable
 from geniex_runtimes.llama_cpp.prefix_file import Head
 from geniex_runtimes.llama_cpp.slot import Part, Slot, Task
 from geniex_runtimes.llama_cpp.speculative.speculator import Speculator
 from geniex_runtimes.llama_cpp.weights import Weights
 
 log = logging.getLogger("geniex.llama_cpp.engine")
+
+
+_MOST_PARTS = 3  # saved states of a slot: each is some megabytes
 
 
 class Keeper(Protocol):
@@ -110,13 +113,16 @@ class Seating:
                 self._context.keep(slot.index, 0)
             slot.tokens = slot.tokens[: task.cached]
             slot.parts = tuple(part for part in slot.parts if part.length <= task.cached)
+            slot.marks = self._marks(slot, task)
             task.restored, slot.restored = min(slot.restored, task.cached), 0
             slot.task, slot.asked = task, len(task.prompt)
 
     def _choose(self, free: Sequence[Slot], task: Task) -> Slot:
         """The slot for a task: what it holds is kept if need be, what is kept brought back."""
         slot = max(free, key=lambda slot: (slot.worth(task.prompt), -slot.used))
+        common = 0 if self._cuts else self._common(task)
         if self._keeper is None:
+            slot.common = common
             return slot
         held, found = 0, None
         if task.reuse_prefix:
@@ -124,7 +130,6 @@ class Seating:
             found = self._keeper.find(task.prompt, held, self._usable)
         if found is not None:
             slot, held = min(free, key=lambda slot: slot.used), 0
-        common = self._common(task) if self._weights.rolls_back and not self._cuts else 0
         self._keeper.give_up(slot, held, cuts=self._cuts)
         slot.common = common
         if found is not None and self._keeper.restore(slot, found):
@@ -136,12 +141,30 @@ class Seating:
 
         Likely there will be more such prompts.
         """
-        assert self._keeper is not None
-        shared = self._keeper.common(task.prompt)
+        shared = self._keeper.common(task.prompt) if self._keeper is not None else 0
         for slot in self.slots:
             if (part := slot.shared(task.prompt)) < len(slot.tokens):
                 shared = max(shared, part)
         return max(0, min(shared, len(task.prompt) - self._limits.rest))
+
+    def _marks(self, slot: Slot, task: Task) -> tuple[int, ...]:
+        """Where to save a recurrent state, which only goes back to where it was saved.
+
+        At whole multiples of what is evaluated at once: where a prompt is cut must not show.
+        """
+        prompt = len(task.prompt)
+        if self._weights.rolls_back or prompt < LEAST:
+            return ()
+        wanted = {slot.common, prompt - BEFORE_ANSWER}
+        steps = {(length - task.cached) // CPU_ROWS for length in wanted if length >= LEAST}
+        return tuple(task.cached + step * CPU_ROWS for step in sorted(steps) if step > 0)
+
+    def reached(self, slot: Slot) -> None:
+        """Part of a prompt was evaluated: save the state where that was to be done."""
+        if len(slot.tokens) in slot.marks:
+            part = Part(len(slot.tokens), self._context.save(slot.index))
+            slot.parts = (*slot.parts[1 - _MOST_PARTS :], part)
+            slot.marks = tuple(mark for mark in slot.marks if mark > part.length)
 
     def _brought_back(self, slot: Slot) -> None:
         """A slot has been filled from a file."""

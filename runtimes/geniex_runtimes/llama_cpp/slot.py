@@ -150,7 +150,8 @@ class Slot:
     what is proposed to follow it, `saved` the state before that is verified, where it cannot be cut
     back afterwards. `restored` is how many came from a file and have had no task yet;
     `common` is how many of the last prompt's first tokens others have asked, too; `parts` are what
-    of its state cannot be cut back, as it was at some lengths.
+    of its state cannot be cut back, as it was at some lengths, `marks` lengths of the prompt at
+    which to take more of them.
     """
 
     index: int
@@ -161,6 +162,7 @@ class Slot:
     restored: int = 0
     common: int = 0
     parts: tuple[Part, ...] = ()
+    marks: tuple[int, ...] = ()
     last: int = 0
     draft: list[int] = field(default_factory=list)
     saved: bytes = b""

@@ -7,6 +7,7 @@ import pytest
 
 from geniex_runtimes.contract import GenerationRequest
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
+from geniex_runtimes.options import SpeculativeOptions
 from tests.geniex_runtimes.llama_cpp.answers import answer, load
 
 MODEL = Path(__file__).parents[2] / "data" / "models" / "q35-mix-q8.gguf"
@@ -44,3 +45,38 @@ def test_a_cancelled_prefill_leaves_nothing_behind(hybrid: LlamaCppModel) -> Non
     running = hybrid.generate(GenerationRequest([5] * 1000))
     running.close()
     assert answer(hybrid, PROMPT, max_tokens=12).text == expected
+
+
+LONG = [5 + index * 7 % 200 for index in range(500)]
+
+
+def test_a_chat_whose_answer_is_told_differently_goes_back_a_little(hybrid: LlamaCppModel) -> None:
+    # as by templates that leave out what was thought
+    answer(hybrid, LONG, max_tokens=12)
+    differently = [*LONG[:-10], *range(300, 340)]
+    result = answer(hybrid, differently, max_tokens=12)
+    assert result.done.profile.cached_tokens == 420  # whole multiples of 60
+    assert result.text == fresh(hybrid, differently)
+
+
+def test_what_prompts_have_in_common_serves_a_third_one(hybrid: LlamaCppModel) -> None:
+    prompts = [[*LONG[:310], *range(start, start + 200)] for start in (300, 200, 100)]
+    cached = [answer(hybrid, it, max_tokens=4).done.profile.cached_tokens for it in prompts]
+    assert cached[-1] == 300
+    assert answer(hybrid, prompts[2], max_tokens=12).text == fresh(hybrid, prompts[2])
+
+
+@pytest.mark.parametrize("adapt", [True, False])
+def test_it_goes_back_beside_speculation(toys: Path, adapt: bool) -> None:
+    options = SpeculativeOptions(("draft-mtp",), adapt=adapt, require=True)
+    differently = [*LONG[:-10], *range(300, 340)]
+    with load(toys / "q35-mix.gguf", speculative=options) as model:
+        answer(model, LONG, max_tokens=12)
+        result = answer(model, differently, max_tokens=24)
+        assert result.done.profile.cached_tokens == 420
+    with load(toys / "q35-mix.gguf") as model:
+        assert result.text == fresh_long(model, differently)
+
+
+def fresh_long(model: LlamaCppModel, prompt: list[int]) -> str:
+    return answer(model, prompt, max_tokens=24, reuse_prefix=False).text

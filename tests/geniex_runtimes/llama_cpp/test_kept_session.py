@@ -96,15 +96,25 @@ def test_speculation_goes_on_from_it_with_the_same_answer(
     assert again.text == later.text
 
 
-def test_an_answer_that_is_told_differently_costs_little(tiny_chat: Path, tmp_path: Path) -> None:
-    # as by templates that leave out what was thought; a sliding window cannot be cut back
+@pytest.mark.parametrize(
+    ("which", "length"),
+    [
+        pytest.param("sliding-window", len(PROMPT) - keeping.BEFORE_ANSWER, id="sliding-window"),
+        pytest.param("hybrid", 240, id="hybrid"),  # whole multiples of 60
+    ],
+)
+def test_an_answer_that_is_told_differently_costs_little(
+    which: str, length: int, tiny_chat: Path, tmp_path: Path
+) -> None:
+    # as by templates that leave out what was thought; neither can be cut back anywhere
+    model = tiny_chat if which == "sliding-window" else HYBRID
     file = tmp_path / "chat.kv"
-    make(tiny_chat, file)
+    make(model, file)
     differently = [*PROMPT[:-5], *range(400, 440)]
-    with session(tiny_chat, file) as loaded:
+    with session(model, file) as loaded:
         warm = ask(loaded, differently)
         fresh = answer(loaded, differently, max_tokens=12, reuse_prefix=False)
-    assert warm.done.profile.restored_tokens == len(PROMPT) - keeping.BEFORE_ANSWER
+    assert warm.done.profile.restored_tokens == length
     assert warm.text == fresh.text
 
 
