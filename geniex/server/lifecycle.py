@@ -7,6 +7,7 @@ one it ends at once.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -155,6 +156,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and say so."""
+        asyncio.get_running_loop().set_exception_handler(descriptors.tell_shortly)
         await super().startup(sockets)
         for one in sockets or ():
             # asyncio takes as many at a time as wait here; that few of them turns others away

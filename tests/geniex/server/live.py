@@ -104,10 +104,13 @@ def start(
 
 @contextmanager
 def running(
-    *args: str, data_dir: Path, environ: Mapping[str, str] | None = None
+    *args: str,
+    data_dir: Path,
+    environ: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "geniex"),
 ) -> Iterator[LiveServer]:
     """A server that listens, ended at the end."""
-    server = start(*args, data_dir=data_dir, environ=environ)
+    server = start(*args, data_dir=data_dir, environ=environ, program=program)
     try:
         server.await_listening()
         yield server

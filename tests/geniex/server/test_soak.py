@@ -12,7 +12,7 @@ from ci.soaking.scene import models, soak
 from ci.soaking.shelf import Shelf, digest_of
 from ci.soaking.watch import Sample, growth, leaks
 
-SECONDS, PHASE = 12.0, 3.0
+SECONDS, PHASE = 9.0, 3.0
 
 
 @pytest.mark.slow
