@@ -200,14 +200,32 @@ class Engine:
         for rows in self._rows:
             slot = self._slots[rows.slot]
             slot.tokens += rows.tokens[: len(rows.tokens) - len(slot.draft)]
+        tasks = [slot.task for slot, _ in outputs]
+        best = self._likeliest(outputs)
         rank = 0
         for slot, row in outputs:
             following = rank + 1 + len(slot.draft)
-            self._next_tokens(slot, row, rank)
+            self._next_tokens(slot, row, rank, best)
             rank = following
+        # last of all: the callers wake, and from then on the interpreter is theirs as well
+        for task in tasks:
+            if task is not None and task.outbox:
+                task.deliver()
         if self._replays:
             self._replay()
         return True
+
+    def _likeliest(self, outputs: Sequence[tuple[Slot, int]]) -> list[int]:
+        """The likeliest token of each row with logits, where any slot is to take it.
+
+        Of all rows in one go: NumPy lets go of the interpreter, and whoever has it then keeps it
+        for a while.
+        """
+        if not any(slot.task is not None and slot.task.sampler.plain for slot, _ in outputs):
+            return []
+        rows = sum(1 + len(slot.draft) for slot, _ in outputs)
+        best: list[int] = self._context.logits()[:rows].argmax(axis=1).tolist()
+        return best
 
     def _answering(self) -> list[Slot]:
         return [slot for slot in self._slots if slot.task is not None and not slot.prefilling]
@@ -264,10 +282,11 @@ class Engine:
         self._batch.want_logits(len(chunk) - 1)
         return [(slot, len(chunk) - 1)]
 
-    def _next_tokens(self, slot: Slot, row: int, rank: int) -> None:
+    def _next_tokens(self, slot: Slot, row: int, rank: int, best: Sequence[int]) -> None:
         """Draw a slot's next token, and further ones as long as they are what was drafted.
 
-        Its first row is `row` of the batch, and `rank` among the rows that have logits.
+        Its first row is `row` of the batch, and `rank` among the rows that have logits, of which
+        `best` are the likeliest tokens.
 
         Every token is drawn from the target's logits by the request's own sampler, so drafts change
         how many come at once and never which (as in Leviathan et al., ICML 2023, with the target's
@@ -281,12 +300,10 @@ class Engine:
             self._seating.free(slot)
             return
         handle = self._context.handle
-        best: list[int] | None = None
-        if task.sampler.plain:
-            best = self._context.logits()[rank : rank + 1 + len(draft)].argmax(axis=1).tolist()
+        plain = task.sampler.plain
         accepted = 0
         while True:
-            token = best[accepted] if best else task.sampler.sample(handle, row + accepted)
+            token = best[rank + accepted] if plain else task.sampler.sample(handle, row + accepted)
             ending = self._take(slot, task, token, row + accepted)
             if token is None or ending or not _agrees(draft, accepted, token):
                 break

@@ -1,5 +1,6 @@
 """A slot: one sequence of KV cells, what it holds, and the task that has it."""
 
+import queue
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,12 +15,21 @@ from geniex_runtimes.options import SpeculativeOptions
 _WORTH_REUSING = 16
 
 
+# seconds of a step from which on a caller gets every token by itself, however slowly it reads
+_QUICK = 2e-3
+
+
 class Events(Protocol):
     """Where a task's events go."""
 
     def put(self, event: Event | Exception, /) -> None:
         """Take one; must not block."""
         ...
+
+
+def _is_unread(events: Events) -> bool:
+    """Whether a caller in this process has yet to take what it was given."""
+    return isinstance(events, queue.SimpleQueue) and not events.empty()
 
 
 @dataclass(slots=True)
@@ -69,9 +79,10 @@ class Task:
     restored: int = 0
     generated: int = 0
     burst: bytes = b""
+    outbox: list[Event | Exception] = field(default_factory=list)
 
     def emit(self, data: bytes, entry: TokenLogprob | None) -> None:
-        """Take one token's bytes; what the caller may have of them leaves with `flush`, or now.
+        """Take one token's bytes; what the caller may have of them leaves with `deliver`.
 
         Where nothing depends on where a token ends, all of a step's leave together: each event
         wakes the caller's thread, which then competes with the engine's for the interpreter.
@@ -81,23 +92,39 @@ class Task:
             return
         event = self.emitter.feed(data, entry)
         if event is not None:
-            self.events.put(event)
+            self.outbox.append(event)
 
     def flush(self) -> None:
-        """A step's tokens are all taken: pass on what was collected, and note the time."""
-        self.last_token = time.perf_counter()
-        self.first_token = self.first_token or self.last_token
-        if self.burst:
-            event = self.emitter.feed(self.burst)
-            self.burst = b""
-            if event is not None:
-                self.events.put(event)
+        """A step's tokens are all taken: put out what was collected, and note the time.
+
+        Where steps are quick and the caller has not taken what it has, it gets more at once later.
+        """
+        now = time.perf_counter()
+        quick = now - self.last_token < _QUICK
+        self.last_token = now
+        self.first_token = self.first_token or now
+        if self.burst and not (quick and _is_unread(self.events)):
+            self._put_out_burst()
+
+    def deliver(self) -> None:
+        """Give the caller what was put out."""
+        for event in self.outbox:
+            self.events.put(event)
+        self.outbox.clear()
+
+    def _put_out_burst(self) -> None:
+        event = self.emitter.feed(self.burst)
+        self.burst = b""
+        if event is not None:
+            self.outbox.append(event)
 
     def finish(self, reason: FinishReason, stop_reason: str) -> None:
         """End the generation: what was held back, then `Done`."""
+        if self.burst:
+            self._put_out_burst()
         event = self.emitter.finish()
         if event is not None:
-            self.events.put(event)
+            self.outbox.append(event)
         if self.emitter.stopped and stop_reason != "stop":
             reason, stop_reason = "stop", "stop"
         profile = replace(self._profile(), stop_reason=stop_reason)
@@ -111,7 +138,8 @@ class Task:
         if not self.finished:
             self.finished = True
             self.sampler.close()
-            self.events.put(event)
+            self.outbox.append(event)
+            self.deliver()
 
     def _profile(self) -> Profile:
         first = self.first_token or time.perf_counter()

@@ -5,13 +5,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from geniex_runtimes.contract import GenerationRequest, PromptPiece
+from geniex_runtimes.contract import Done, GenerationRequest, PromptPiece, TextEvent
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
 from geniex_runtimes.options import SamplingOptions
-from tests.geniex_runtimes.llama_cpp.answers import answer, load, turn
+from tests.geniex_runtimes.llama_cpp.answers import GREEDY, answer, load, turn
 
 QUESTIONS = [
     "What is the capital of France?",
@@ -169,3 +170,28 @@ def test_many_threads_share_one_model(tiny_slots: LlamaCppModel) -> None:
     for thread in threads:
         thread.join(timeout=60)
     assert not errors and not any(thread.is_alive() for thread in threads)
+
+
+def test_who_reads_slowly_gets_more_at_once_and_misses_nothing(tiny: LlamaCppModel) -> None:
+    prompt = turn("Tell me a short story about a fox.")
+    expected = answer(tiny, prompt)
+    generation = tiny.generate(GenerationRequest([PromptPiece(prompt)], sampling=GREEDY))
+    answer(tiny, turn("Name three fruits."))  # it is over before it is read
+    *texts, done = generation
+    assert isinstance(done, Done)
+    assert "".join(text.text for text in texts if isinstance(text, TextEvent)) == expected.text
+    assert done.profile.generated_tokens == expected.done.profile.generated_tokens
+    assert len(texts) < expected.done.profile.generated_tokens
+
+
+@pytest.mark.parametrize("fields", [{"logprobs": 1}, {"stop": ("zzz",)}], ids=["logprobs", "stop"])
+def test_what_belongs_to_tokens_comes_token_by_token_to_slow_readers(
+    tiny: LlamaCppModel, fields: dict[str, Any]
+) -> None:
+    prompt = turn("Name three fruits.")
+    expected = answer(tiny, prompt, **fields)
+    request = GenerationRequest([PromptPiece(prompt)], sampling=GREEDY, **fields)
+    generation = tiny.generate(request)
+    answer(tiny, turn("Tell me about the owl."))
+    texts = [event.text for event in generation if isinstance(event, TextEvent)]
+    assert tuple(texts) == expected.pieces
