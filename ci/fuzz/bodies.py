@@ -84,11 +84,8 @@ _PATHS = list(_ROUTES)
 
 @contextmanager
 def _open() -> Iterator[Check]:
-    import pytest
-
     from tests.geniex.server.door import Runtime, opened
 
-    del pytest
     runtime = Runtime(name="llama_cpp")
     with (
         tempfile.TemporaryDirectory() as folder,

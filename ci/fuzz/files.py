@@ -13,8 +13,7 @@ from pathlib import Path
 
 from ci.damage.cases import ALL, BUILTIN
 from ci.damage.kinds import FILE
-from ci.fuzz.target import Check, Target, expect
-from ci.fuzz.texts import _always
+from ci.fuzz.target import Check, Target, always, expect
 from geniex_catalogue import manifest
 from geniex_catalogue.errors import GenieXError, GGUFError, ManifestError, ModelFileError
 from geniex_catalogue.gguf import GGUFHeader, join_shards, parse_header
@@ -186,13 +185,13 @@ def _small_gguf() -> bytes:
 FILES = (
     Target(
         "gguf",
-        _always(_gguf),
+        always(_gguf),
         lambda: [_small_gguf(), b"\xff\0\0\0\0", b"GGUF\3\0\0\0" + bytes(16)],
         (b"GGUF", b"split.count", b"general.alignment", b"\x09\0\0\0", b"\x08\0\0\0", b"llama."),
     ),
     Target(
         "manifests",
-        _always(_manifest),
+        always(_manifest),
         lambda: [
             manifest.Manifest(
                 "org/repo",
@@ -208,5 +207,5 @@ FILES = (
     ),
     Target("bundles", _open_bundle, _bundle_seeds, (b"../", b"\xff", b"null"), "json", 1),
     Target("zips", _open_zip, _zip_seeds, (b"PK\1\2", b"PK\3\4", b"PK\5\6", b"../", b"\\", b"/")),
-    Target("messages", _always(_message), _message_seeds, (b"\0\0\0\4", b"[", b'"Load"', b"{}")),
+    Target("messages", always(_message), _message_seeds, (b"\0\0\0\4", b"[", b'"Load"', b"{}")),
 )

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -43,6 +43,11 @@ class Target:
         path = self.folder / f"{hashlib.sha256(data).hexdigest()[:16]}.bin"
         path.write_bytes(data)
         return path
+
+
+def always(check: Check) -> Callable[[], AbstractContextManager[Check]]:
+    """Opens a check that needs nothing opened."""
+    return lambda: nullcontext(check)
 
 
 class FindingError(AssertionError):

@@ -1,11 +1,11 @@
 """Targets that read text: names, reasoning, tool calls, schemas, events."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ci.fuzz.target import Check, Target, expect
+from ci.fuzz.target import Check, Target, always, expect
 from geniex.chat.reasoning import FORMATS, ReasoningSplitter
 from geniex.chat.tool_calls.families import FAMILIES
 from geniex.chat.tool_calls.reader import CallReader
@@ -28,23 +28,6 @@ _SCHEMA = {
     "additionalProperties": {"type": ["boolean", "null"]},
     "$defs": {"tag": {"oneOf": [{"type": "string"}, {"$ref": "#"}]}},
 }
-
-
-def _always(check: Check) -> Callable[[], "_Opened"]:
-    return lambda: _Opened(check)
-
-
-class _Opened:
-    """A check that needs nothing opened."""
-
-    def __init__(self, check: Check) -> None:
-        self._check = check
-
-    def __enter__(self) -> Check:
-        return self._check
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def _name(data: bytes) -> None:
@@ -141,11 +124,6 @@ def _schema(data: bytes) -> None:
 
 
 @contextmanager
-def _open_schema() -> Iterator[Check]:
-    yield _schema
-
-
-@contextmanager
 def _open_events() -> Iterator[Check]:
     import httpx2
 
@@ -192,7 +170,7 @@ _CALL_MARKS = (
 TEXTS = (
     Target(
         "names",
-        _always(_name),
+        always(_name),
         lambda: [
             *(b"geniex/tiny-chat:Q8_0", b"tiny", b"org/repo:file.gguf", b"hf.co/org/repo:Q4_K_M"),
             *(
@@ -207,14 +185,14 @@ TEXTS = (
     ),
     Target(
         "reasoning",
-        _always(_reasoning),
+        always(_reasoning),
         lambda: [b"<think>\nwhy\n</think>\n\nBecause.", *(mark + b" a " for mark in _MARKS)],
         _MARKS,
         form="text",
     ),
     Target(
         "tool_calls",
-        _always(_calls),
+        always(_calls),
         lambda: [
             b'<tool_call>\n{"name": "weather", "arguments": {"city": "Paris"}}\n</tool_call>',
             b'<|tool_call>call:weather{city:<|"|>Paris<|"|>,days:3}<tool_call|>',
@@ -230,7 +208,7 @@ TEXTS = (
     ),
     Target(
         "schemas",
-        _open_schema,
+        always(_schema),
         lambda: [json.dumps(_SCHEMA).encode(), b'{"type": "string"}', b"true", b"{}"],
         (
             *(b'"$ref": "#"', b'"not": {}', b'"pattern": "(a*)*$"', b'"minItems": 99999', b"[0-9"),

@@ -6,7 +6,7 @@ import pytest
 
 from ci.fuzz.__main__ import TARGETS
 from ci.fuzz.running import feed, shrunk
-from ci.fuzz.target import CORPUS, Target
+from ci.fuzz.target import CORPUS, Target, always
 
 FINDINGS = [
     pytest.param(target, path, id=f"{target.name}-{path.stem}")
@@ -36,14 +36,7 @@ def test_a_fault_is_found_and_made_small() -> None:
     def check(data: bytes) -> None:
         assert b"GGU" not in data
 
-    class Opened:
-        def __enter__(self) -> object:
-            return check
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-    target = Target("x", Opened, lambda: [b"a good file", b"GG"], (b"GU", b"x"))  # type: ignore[arg-type]
+    target = Target("x", always(check), lambda: [b"a good file", b"GG"], (b"GU", b"x"))
     outcome = feed(target, 30.0, 1, keep=False)
     assert outcome.finding is not None and outcome.finding.data == b"GGU"
     assert shrunk(b"abcdefg", lambda piece: b"d" in piece) == b"d"
