@@ -93,6 +93,8 @@ class Worker:
         self._busy: set[int] = set()
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(_THREADS, "order")
+        # apart: they wait for each other, and others are not to wait for them
+        self._embedding = ThreadPoolExecutor(_THREADS, "embed")
         self._outbox = Outbox(reports, lambda: bool(self._busy))
         self.say = self._outbox.put
 
@@ -130,7 +132,8 @@ class Worker:
             run = self._runs[order.number] = Run(order.number, self)
             self._threads.submit(self._generate, order, run)
         else:
-            self._threads.submit(self._answer, order)
+            slow = isinstance(order, messages.Embed)
+            (self._embedding if slow else self._threads).submit(self._answer, order)
 
     def _generate(self, order: messages.Generate, run: Run) -> None:
         try:
