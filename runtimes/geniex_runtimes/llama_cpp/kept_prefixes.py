@@ -32,6 +32,8 @@ from geniex_runtimes.llama_cpp.prefix_file import (
 log = logging.getLogger("geniex.llama_cpp.kept")
 
 ENDING = ".prefix"
+# the names of our folders and files, whatever else is in a folder that we were given
+_HASH = "[0-9a-f]" * 32
 _PRIVATE = 0o700
 # snapshots that wait for the disk; more would fill the memory of a server with a slow one
 _WAITING = 4
@@ -191,10 +193,10 @@ class KeptPrefixes:
     def _make_room(self, size: int) -> None:
         """Remove what was used least recently, until so many bytes more are within the limit."""
         found: list[tuple[float, int, Path]] = []
-        for path in self._root.glob("*/*"):
+        for path in self._root.glob(f"{_HASH}/*"):
             with suppress(OSError):  # another process has removed it meanwhile
                 facts = path.stat()
-                if path.name.endswith(ENDING) and not path.name.startswith("."):
+                if path.match(_HASH + ENDING):
                     found.append((facts.st_mtime, facts.st_size, path))
                 elif path.name.endswith(".tmp") and time.time() - facts.st_mtime > _ABANDONED:
                     path.unlink(missing_ok=True)

@@ -169,6 +169,18 @@ def test_the_least_recently_used_make_room(tmp_path: Path) -> None:
     assert one.find(snapshot(1000).tokens, everything) is not None
 
 
+def test_what_others_have_in_the_folder_stays(tmp_path: Path) -> None:
+    mine = [tmp_path / "work" / "sea.prefix", tmp_path / ("0" * 32) / "sea.prefix"]
+    for path in mine:
+        path.parent.mkdir()
+        path.write_bytes(b"x" * 5000)
+        os.utime(path, (0, 0))
+    kept = KeptPrefixes(tmp_path, 4_000, FACTS)
+    for number in range(3):
+        kept.write(snapshot(1000 * number))
+    assert all(path.exists() for path in mine)
+
+
 def test_what_is_larger_than_all_may_be_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
