@@ -5,7 +5,8 @@ python3 ci/bench.py memory --model F.gguf --slots 8 --context 2048
 
 In each round both servers are started anew, each in a process of its own, and answer the same
 prompts on all slots. Compared is the most that the process ever had resident: its own memory, and
-the pages of mapped files, such as the weights, that it has touched. Linux only.
+the pages of mapped files, such as the weights, that it has touched. Both keep the whole context of
+layers with a sliding window, so that a chat can go on from any place. Linux only.
 """
 
 import argparse
@@ -67,10 +68,10 @@ def ours(setting: Setting, data_dir: Path) -> Iterator[Watched]:
 
 
 @contextmanager
-def peer(setting: Setting, _: Path) -> Iterator[Watched]:
+def peer(setting: Setting, _: Path, kind: str = "peer-whole") -> Iterator[Watched]:
     """llama.cpp's own server, as the xllamacpp wheel carries it."""
     numbers = (setting.slots, setting.threads, setting.context)
-    words = ["peer", str(setting.model), *map(str, numbers)]
+    words = [kind, str(setting.model), *map(str, numbers)]
     with Worker("xllamacpp", MODULE, words) as worker:
         yield Watched(Served("xllamacpp", worker.ask({})["url"]), worker.process)
 
@@ -114,18 +115,24 @@ def report(mine: Sequence[Taken], theirs: Sequence[Taken]) -> bool:
     return median <= MOST_AGAINST_PEER
 
 
+def windowed_peer(setting: Setting, data_dir: Path) -> AbstractContextManager[Watched]:
+    """The peer as it is by default: of sliding windows it keeps no more than they show."""
+    return peer(setting, data_dir, "peer")
+
+
 def run(setting: Setting, args: argparse.Namespace) -> bool:
     """One model; whether it passed."""
     title = f"{setting.model.name}, {setting.slots} slots of {setting.context} tokens"
     print(f"\n== {title}", flush=True)
-    sides: dict[Start, list[Taken]] = {ours: [], peer: []}
+    theirs: Start = windowed_peer if args.windowed else peer
+    sides: dict[Start, list[Taken]] = {ours: [], theirs: []}
     with tempfile.TemporaryDirectory() as folder:
         # what is tried out once for a model is no part of what its server takes
         measure(ours, setting, Path(folder), 1)
         for number in range(args.rounds):
-            for side in (ours, peer) if number % 2 else (peer, ours):
+            for side in (ours, theirs) if number % 2 else (theirs, ours):
                 sides[side].append(measure(side, setting, Path(folder), args.tokens))
-    passed = report(sides[ours], sides[peer])
+    passed = report(sides[ours], sides[theirs])
     print(f"verdict: {'passed' if passed else 'FAILED'}: {title}", flush=True)
     return passed
 
@@ -139,6 +146,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tokens", type=int, default=24, help="length of each answer")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--windowed", action="store_true", help="a peer that keeps no more than a sliding window"
+    )
     args = parser.parse_args(words)
     files = args.model or [BUILTIN / _TINY, *(models.folder() / m.file for m in models.MODELS)]
     settings = [Setting(file, args.slots, args.threads, args.context) for file in files]

@@ -1,6 +1,6 @@
 """The servers that `serve` compares, each in a process of its own, and the cost of a batch's rows.
 
-`python -m ci.benchmarks.serve_players peer|rows ...` is the far end.
+`python -m ci.benchmarks.serve_players peer|peer-whole|rows ...` is the far end.
 """
 
 import statistics
@@ -76,7 +76,8 @@ def _words(setting: Setting) -> list[str]:
     return [str(setting.model), *map(str, numbers)]
 
 
-def _peer(setting: Setting) -> Callable[[Any], object]:
+def _peer(setting: Setting, *, whole: bool) -> Callable[[Any], object]:
+    """`whole`: layers with a sliding window keep their whole context, as ours do."""
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -85,6 +86,7 @@ def _peer(setting: Setting) -> Callable[[Any], object]:
     params.n_ctx = setting.slots * setting.context
     # as ours: a slot's tokens lie apart from its neighbours'
     params.kv_unified = False
+    params.swa_full = whole
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = setting.threads
     params.cache_ram_mib = 0
     params.verbosity = 0
@@ -163,8 +165,8 @@ def main(words: Sequence[str]) -> None:
     setting = Setting(Path(model), int(slots), int(threads), int(context))
 
     def start() -> Callable[[Any], object]:
-        if what == "peer":
-            return _peer(setting)
+        if what in ("peer", "peer-whole"):
+            return _peer(setting, whole=what == "peer-whole")
         rows = Rows(setting)
         return lambda question: rows.measure(question["rounds"])
 
