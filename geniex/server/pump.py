@@ -9,6 +9,7 @@ import asyncio
 import contextvars
 import threading
 import time
+import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from contextlib import closing
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -82,6 +83,48 @@ def leased(
     return work
 
 
+class _Board:
+    """Calls for the event loop from many threads, which cost it one wake while they come together.
+
+    Answers that share a step have their tokens at one time, and a wake is a system call on both
+    sides.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = weakref.ref(loop)  # it is what a board is found by, and outlives its feeds
+        self._lock = threading.Lock()
+        self._calls: list[Callable[[], object]] = []
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Have a function called on the loop; from any thread."""
+        with self._lock:
+            self._calls.append(function)
+            first = len(self._calls) == 1
+        loop = self._loop()
+        if first and loop is not None:  # else the loop has been told and has not looked yet
+            try:
+                loop.call_soon_threadsafe(self._answer)
+            except RuntimeError:
+                return  # the loop is closed: nobody listens
+
+    def _answer(self) -> None:
+        with self._lock:
+            calls, self._calls = self._calls, []
+        for call in calls:
+            call()
+
+
+_boards: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Board] = weakref.WeakKeyDictionary()
+
+
+def _board() -> _Board:
+    """That of the running loop."""
+    loop = asyncio.get_running_loop()
+    if loop not in _boards:
+        _boards[loop] = _Board(loop)
+    return _boards[loop]
+
+
 class Feed(Generic[T]):
     """A work that runs on a thread, and its items for the event loop: as many as are ready at once.
 
@@ -98,7 +141,7 @@ class Feed(Generic[T]):
 
     def listen(self, wake: Callable[[], object]) -> None:
         """Start the work; `wake` is called on the loop when `take` may have something to give."""
-        self._loop = asyncio.get_running_loop()
+        self._board = _board()
         self._wake = wake
         # with the request's context: its log lines are known by it
         run = contextvars.copy_context().run
@@ -131,20 +174,14 @@ class Feed(Generic[T]):
             error = exc
         with self._lock:
             self._ended, self._error = True, error
-        self._tell()
+        self._board.call(self._wake)
 
     def _put(self, item: T) -> None:
         with self._lock:
             self._items.append(item)
             first = len(self._items) == 1
         if first:  # else the loop has been told and has not looked yet
-            self._tell()
-
-    def _tell(self) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._wake)
-        except RuntimeError:
-            return  # the loop is closed: nobody listens
+            self._board.call(self._wake)
 
 
 async def pump(work: Work[T]) -> AsyncGenerator[list[T], None]:

@@ -93,6 +93,41 @@ def test_what_is_ready_comes_in_one_hop() -> None:
     assert [len(items) for items in asyncio.run(listen())] == [1, 99]
 
 
+def test_works_that_have_something_together_wake_the_loop_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ready, together = threading.Barrier(4), threading.Event()
+
+    def work(job: Job) -> Generator[int, None, None]:
+        yield 0
+        ready.wait(30)
+        together.wait(30)
+        yield 1
+
+    async def listen() -> tuple[list[list[list[int]]], int]:
+        loop = asyncio.get_running_loop()
+        tell, wakes = loop.call_soon_threadsafe, []
+
+        def counted(*given: Any, **fields: Any) -> Any:
+            wakes.append(given)
+            return tell(*given, **fields)
+
+        async def read() -> list[list[int]]:
+            return [items async for items in pump(work)]
+
+        reading = [asyncio.create_task(read()) for _ in range(3)]
+        await asyncio.to_thread(ready.wait, 30)
+        monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+        together.set()
+        # the loop is busy while the threads go on to their ends
+        wait_for(lambda: not any(t.name == "geniex-answer" for t in threading.enumerate()))
+        return await asyncio.gather(*reading), len(wakes)
+
+    batches, wakes = asyncio.run(listen())
+    assert [[item for items in one for item in items] for one in batches] == [[0, 1]] * 3
+    assert wakes == 1
+
+
 def test_an_error_comes_after_the_items() -> None:
     async def listen() -> list[int]:
         collected: list[int] = []
