@@ -172,8 +172,27 @@ def test_weights_that_contexts_share_count_once(serve: Serve) -> None:
     assert value(served.client, "geniex_model_bytes", model=MODEL) == whole
 
 
-def test_an_answer_is_counted(client: TestClient) -> None:
-    body = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}
-    assert client.post("/v1/chat/completions", json=body).status_code == 200
-    assert (value(client, "geniex_generated_tokens_total", model=MODEL) or 0) > 0
-    assert value(client, "geniex_ttft_seconds_count", model=MODEL) == 1
+def test_what_answers_say_of_themselves_is_what_is_counted(client: TestClient) -> None:
+    chat = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}
+    asked = [
+        ("/v1/chat/completions", chat),
+        ("/v1/chat/completions", {**chat, "n": 2}),
+        ("/v1/completions", {"model": MODEL, "prompt": "Once upon a time"}),
+        ("/v1/embeddings", {"model": MODEL, "input": ["one", "two"]}),
+    ]
+    usages = [client.post(path, json=body).json()["usage"] for path, body in asked]
+    answered, embedded = usages[:3], usages[3]
+    assert value(client, "geniex_generated_tokens_total", model=MODEL) == sum(
+        usage["completion_tokens"] for usage in answered
+    )
+    # the prompt of two choices is evaluated once, and found in the slot by the other
+    prompts = sum(usage["prompt_tokens"] for usage in answered) + answered[1]["prompt_tokens"]
+    assert value(client, "geniex_prompt_tokens_total", model=MODEL) == (
+        prompts + embedded["prompt_tokens"]
+    )
+    for name in ("ttft", "queue"):
+        assert value(client, f"geniex_{name}_seconds_count", model=MODEL) == 4
+    route = {"route": "/v1/chat/completions", "method": "POST", "status": "200"}
+    assert value(client, "geniex_requests_total", **route) == 2
+    # contexts for text and contexts for vectors
+    assert value(client, "geniex_model_loads_total", model=MODEL, result="loaded") == 2
