@@ -20,24 +20,17 @@ _OURS = ("geniex", "uvicorn")
 
 
 class LastLines(RotatingFileHandler):
-    """Keeps warnings and errors; it ends itself where it cannot."""
+    """Keeps warnings and errors, as far as that goes."""
 
     def __init__(self, data_dir: Path) -> None:
         super().__init__(
             data_dir / FILE, maxBytes=_MOST, backupCount=1, encoding="utf-8", delay=True
         )
-        self._given_up = False
         self.setLevel(logging.WARNING)
         self.setFormatter(TextLines())
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line."""
-        if not self._given_up:
-            super().emit(record)
-
     def handleError(self, record: logging.LogRecord) -> None:
-        """Stop keeping lines: stderr has them all."""
-        self._given_up = True
+        """Leave a line out: stderr has it, and the folder may be there for the next one."""
 
     def _open(self) -> Any:
         def privately(path: str, flags: int) -> int:

@@ -140,9 +140,13 @@ class TestLastLines:
     def test_a_folder_that_cannot_be_written_costs_nothing(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
-        kept = keep_last_lines(tmp_path / "is" / "not" / "there")
+        kept = keep_last_lines(tmp_path / "later")
         try:
-            logging.getLogger("geniex.somewhere").warning("hi")
+            logging.getLogger("geniex.somewhere").warning("first")
+            (tmp_path / "later").mkdir()
+            logging.getLogger("geniex.somewhere").warning("second")
         finally:
             drop_last_lines(kept)
         assert capfd.readouterr().err == ""
+        (line,) = read_last_lines(tmp_path / "later")
+        assert line.endswith("second")
