@@ -14,7 +14,7 @@ request_id: ContextVar[str | None] = ContextVar("geniex_request_id", default=Non
 class TextLines(logging.Formatter):
     """`time LEVEL logger [request]: message (field value, ...)`, a traceback after it.
 
-    A line has fields by `extra={"fields": {...}}`.
+    A line has fields by `extra={"fields": {...}}`; what the message says already is left out.
     """
 
     def __init__(self) -> None:
@@ -25,8 +25,9 @@ class TextLines(logging.Formatter):
         name = request_id.get()
         record.where = f" [{name}]" if name is not None else ""
         fields = getattr(record, "fields", {})
-        facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in fields.items())
-        record.facts = f" ({facts})" if facts else ""
+        said = record.getMessage().split() if fields else []
+        facts = [f"{k.replace('_', ' ')} {v}" for k, v in fields.items() if str(v) not in said]
+        record.facts = f" ({', '.join(facts)})" if facts else ""
         return super().format(record)
 
 

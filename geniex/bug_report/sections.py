@@ -83,8 +83,9 @@ def _versions() -> Iterator[str]:
 def _system() -> Iterator[str]:
     yield platform.platform()
     yield f"machine {platform.machine()}, {platform.python_implementation()}"
-    yield f"encodings: files {locale.getpreferredencoding(False)}, names "
-    yield f"  {sys.getfilesystemencoding()}, stdout {getattr(sys.stdout, 'encoding', None)}"
+    yield f"encoding of files {locale.getpreferredencoding(False)}"
+    yield f"encoding of names {sys.getfilesystemencoding()}"
+    yield f"encoding of stdout {getattr(sys.stdout, 'encoding', None)}"
 
 
 def _settings(settings: Settings) -> Iterator[str]:

@@ -58,7 +58,8 @@ def test_without_a_request_there_is_no_name() -> None:
 
 
 def test_fields_as_text() -> None:
-    line = formatter("text").format(record("GET / 200", fields={"load_time": 0.1, "model": "m"}))
+    fields = {"status": 200, "load_time": 0.1, "model": "m"}
+    line = formatter("text").format(record("GET / 200", fields=fields))
     assert line.endswith("GET / 200 (load time 0.1, model m)")
 
 
