@@ -173,7 +173,7 @@ def load(
     flags |= {"runtime": runtime, "compute": compute}
     flags |= {"nctx": nctx, "ngl": ngl, "threads": threads}
     flags |= {"require": require, "qairt_engine": qairt_engine, "mlock": mlock}
-    flags["no_mmap"] = not mmap
+    flags["mmap"] = mmap
     flags |= {"kv_type": kv_type, "flash_attn": flash_attn}
     if name is not None and not isinstance(name, str | Path):
         raise UsageError(f"a model's name is a text, not {type(name).__name__}")

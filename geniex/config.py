@@ -89,7 +89,7 @@ class Settings:
     sliding_window: bool = False
     isolate: bool = False
     mlock: bool = False
-    mmap: bool = True
+    mmap: bool | None = True
     prefix_cache: PrefixCache | None = None
     trust: bool = False
     best: tuple[Best, ...] = ()
@@ -129,7 +129,7 @@ def read_settings(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Setti
         verbose=bool(flags.get("verbose")),
         sliding_window=bool(flags.get("sliding_window")),
         mlock=bool(flags.get("mlock")),
-        mmap=not flags.get("no_mmap"),
+        mmap=flags.get("mmap", True),
         offline=bool(flags.get("offline")) or is_yes(environ.get("GENIEX_OFFLINE", "")),
         best=_best(entries),
         said=frozenset(said),

@@ -71,6 +71,9 @@ __all__ = [
 
 log = logging.getLogger("geniex.session")
 
+# weights that are an eighth of the memory are read, which takes seconds, where that pays later
+_LITTLE = 8
+
 
 def _unsplit(generation: Generation) -> Iterator[Part | Done]:
     at = 0
@@ -309,7 +312,7 @@ def load_model(
         plan = dispatcher.with_draft(plan, resolved, speculation.draft, wish_of(settings))
     threads, note = _threads(settings.threads, machine, plan)
     if plan.runtime == "qairt":
-        asked = ("--mlock",) * settings.mlock + ("--no-mmap",) * (not settings.mmap)
+        asked = ("--mlock",) * settings.mlock + ("--no-mmap",) * (settings.mmap is False)
         note += tuple(f"`{flag}` is ignored: the NPU has a bundle's weights" for flag in asked)
     plan = replace(plan, notes=(*plan.notes, *note))
     options = LoadOptions(
@@ -332,13 +335,19 @@ def load_model(
         kv_type=plan.kv_type or "f16",
         flash_attention=settings.flash_attn,
         mlock=settings.mlock,
-        mmap=settings.mmap,
+        mmap=_mapped(settings, resolved, machine),
         trust=settings.trust,
     )
     with changes_told(resolved, speculation.draft):
         loaded = registry.get(plan.runtime).load(resolved, options, progress=progress)
     _check_required(loaded, settings)
     return OpenModel(resolved, machine, plan, loaded, speculation)
+
+
+def _mapped(settings: Settings, model: ResolvedModel, machine: HardwareProfile) -> bool | None:
+    """Whether to map weights; it may be left open for those that take little of the memory."""
+    small = model.size * _LITTLE <= machine.memory_total
+    return True if settings.mmap is None and not small else settings.mmap
 
 
 def _check_required(loaded: LoadedModel, settings: Settings) -> None:

@@ -74,7 +74,7 @@ def bench(
     ] = None,
     kv_type: shared.KvTypeOption = None,
     flash_attn: shared.FlashAttn = None,
-    no_mmap: shared.NoMmap = False,
+    mmap: shared.Mmap = True,
     ngl: shared.GpuLayers = None,
     require: shared.Require = None,
     qairt_engine: shared.QairtEngine = None,
@@ -122,7 +122,7 @@ def bench(
         read_numbers(threads, "--threads"),
     )
     flags: dict[str, Any] = {"runtime": runtime, "nctx": nctx, "ngl": ngl, "require": require}
-    flags |= {"kv_type": kv_type, "flash_attn": flash_attn, "no_mmap": no_mmap}
+    flags |= {"kv_type": kv_type, "flash_attn": flash_attn, "mmap": mmap}
     flags |= {"qairt_engine": qairt_engine}
     settings = shared.settings_of(ctx, **flags)
     from geniex.cli import bench_report

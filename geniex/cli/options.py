@@ -140,9 +140,9 @@ FlashAttn = Annotated[
 Mlock = Annotated[
     bool, typer.Option("--mlock", help="Keep the weights in memory, never swapped out")
 ]
-NoMmap = Annotated[
+Mmap = Annotated[
     bool,
-    typer.Option("--no-mmap", help="Read the weights into memory, in huge pages, and map no file"),
+    typer.Option("--mmap/--no-mmap", help="Map the weights, or read them, into huge pages"),
 ]
 GpuLayers = Annotated[
     int | None, typer.Option("-n", "--ngl", min=-1, help="Layers on the device, -1 for all")

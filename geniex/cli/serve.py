@@ -108,7 +108,13 @@ def serve(
     kv_type: shared.KvTypeOption = None,
     flash_attn: shared.FlashAttn = None,
     mlock: shared.Mlock = False,
-    no_mmap: shared.NoMmap = False,
+    mmap: Annotated[
+        bool | None,
+        typer.Option(
+            "--mmap/--no-mmap",
+            help="Map the weights, or read them, into huge pages [default: read small ones]",
+        ),
+    ] = None,
     ngl: shared.GpuLayers = None,
     require: shared.Require = None,
     qairt_engine: shared.QairtEngine = None,
@@ -137,7 +143,7 @@ def serve(
         **{"isolate": isolate, "trust": trust},
         **{"max_queue": max_queue, "compute": compute, "runtime": runtime, "nctx": nctx},
         **{"ngl": ngl, "threads": threads, "require": require, "qairt_engine": qairt_engine},
-        **{"sliding_window": sliding_window, "mlock": mlock, "no_mmap": no_mmap},
+        **{"sliding_window": sliding_window, "mlock": mlock, "mmap": mmap},
         **{"kv_type": kv_type, "flash_attn": flash_attn},
     }
     # before the log is set up: nobody who reads it slowly may stop the server

@@ -66,8 +66,8 @@ class LoadOptions:
     `sliding_window` its answers go on past the context, without the oldest tokens. `kv_type` is
     what the KV cache is kept in. `flash_attention` "auto" is on where it is exact (CPU, NPU), else
     llama.cpp's choice. `mlock` keeps the weights from being swapped out; without `mmap` they are
-    read into memory of the process, which may be in huge pages. `prefix_cache` None keeps nothing
-    on disk.
+    read into memory of the process, in huge pages where there are some; None: where that is so.
+    `prefix_cache` None keeps nothing on disk.
     """
 
     compute: ComputeUnit = "cpu"
@@ -88,7 +88,7 @@ class LoadOptions:
     kv_type: KvType = "f16"
     flash_attention: FlashAttention = "auto"
     mlock: bool = False
-    mmap: bool = True
+    mmap: bool | None = True
     prefix_cache: PrefixCache | None = None
     trust: bool = False
 

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from geniex_runtimes.options import LoadOptions
+
 _ADVICE = 14  # MADV_HUGEPAGE
 # bytes: smaller areas hold no weights worth it
 _LEAST = 8 << 20
@@ -30,6 +32,13 @@ class FreshMemory:
         advise = _advice()
         fresh = [area for area in _areas() if area not in self._before]
         return sum(end - start for start, end in fresh if advise(start, end - start, _ADVICE) == 0)
+
+
+def mapped(options: LoadOptions) -> bool:
+    """Whether to map the weights: where it is left open, unless a CPU gets huge pages for them."""
+    if options.mmap is None:
+        return options.compute != "cpu" or not available()
+    return options.mmap
 
 
 @functools.cache

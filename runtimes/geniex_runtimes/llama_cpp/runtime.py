@@ -33,6 +33,7 @@ from geniex_runtimes.llama_cpp import (
     allocation,
     company,
     devices,
+    huge_pages,
     library,
     soundness,
     tiling,
@@ -132,7 +133,7 @@ class LlamaCppRuntime:
             extra_buffers=options.extra_buffers,
             heads=wanted.heads or (options.keep_heads and setup.has_heads(model, options)),
             mlock=options.mlock,
-            mmap=options.mmap,
+            mmap=huge_pages.mapped(options),
             progress=progress,
         )
         try:

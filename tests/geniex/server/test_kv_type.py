@@ -1,9 +1,13 @@
 """`kv_type` of requests: contexts of its own, told, and refused before anything loads."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from geniex import session
+from geniex.server import pool
+from geniex.server.footprint import Budget
 from geniex_runtimes.fake import FakeRuntime
 from tests.geniex.server.conftest import MODEL, Serve
 
@@ -52,3 +56,31 @@ def test_what_cannot_be_is_blamed_on_the_field(serve: Serve) -> None:
     assert "needs flash attention" in error["message"] and not runtime.loads
     assert client.post(CHAT, json=HI).status_code == 200
     assert runtime.loads[-1].flash_attention == "off"
+
+
+@pytest.mark.parametrize(
+    ("asked", "memory", "expected"),
+    [
+        pytest.param(None, 64 << 20, None, id="small-ones-are-left-open"),
+        pytest.param(None, 16 << 20, True, id="large-ones-are-mapped"),
+        pytest.param(False, 16 << 20, False, id="never"),
+        pytest.param(True, 64 << 20, True, id="always"),
+    ],
+)
+def test_weights_that_are_mapped(
+    serve: Serve,
+    asked: bool | None,
+    memory: int,
+    expected: bool | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The built-in model has 3.4 MB of weights."""
+    seen = session.look_at_hardware
+    monkeypatch.setattr(
+        pool, "look_at_hardware", lambda settings: replace(seen(settings), memory_total=memory)
+    )
+    monkeypatch.setattr(Budget, "bytes", lambda *_: 1 << 40)
+    runtime = FakeRuntime(name="llama_cpp")
+    client = serve(runtime, settings={"mmap": asked}).client
+    assert client.post(CHAT, json=HI | {"nctx": 64}).status_code == 200
+    assert [options.mmap for options in runtime.loads] == [expected]

@@ -8,6 +8,7 @@ import pytest
 
 from geniex_runtimes.llama_cpp import huge_pages
 from geniex_runtimes.llama_cpp.huge_pages import FreshMemory
+from geniex_runtimes.options import ComputeUnit, LoadOptions
 from tests.geniex_runtimes.llama_cpp.answers import answer, load, turn
 
 ASKED = turn("What is the capital of France?")
@@ -64,3 +65,24 @@ def test_without_them_nothing_is_done(
 def test_other_systems_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     assert not huge_pages.available.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    ("asked", "compute", "there", "expected"),
+    [
+        pytest.param(True, "cpu", True, True, id="asked-for"),
+        pytest.param(False, "cpu", False, False, id="forbidden"),
+        pytest.param(None, "cpu", True, False, id="open-and-huge-pages"),
+        pytest.param(None, "cpu", False, True, id="open-and-none"),
+        pytest.param(None, "gpu", True, True, id="open-on-a-gpu"),
+    ],
+)
+def test_who_maps(
+    asked: bool | None,
+    compute: ComputeUnit,
+    there: bool,
+    expected: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(huge_pages, "available", lambda: there)
+    assert huge_pages.mapped(LoadOptions(mmap=asked, compute=compute)) is expected
