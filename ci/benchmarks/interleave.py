@@ -26,6 +26,7 @@ LEAST_KEPT = 0.6
 # of the prompt's speed alone: it must not starve either
 LEAST_PREFILL = 0.25
 BEFORE = 2.0  # seconds of answers before the prompt comes
+VOCABULARY = 5000  # token ids of the prompt are below
 REST = 64  # tokens of context beyond prompt and answers
 
 
@@ -107,7 +108,8 @@ def prefill(model: Any, prompt: Sequence[int]) -> float:
 
 def play(model: Any, args: argparse.Namespace, number: int) -> Round:
     """One round."""
-    prompt = [(37 * place + 11 * number) % 5000 + 100 for place in range(args.prompt_tokens)]
+    places = range(args.prompt_tokens)
+    prompt = [100 + (37 * place + 11 * number) % (VOCABULARY - 100) for place in places]
     running = Running(model, args.answers)
     try:
         running.count()

@@ -31,8 +31,8 @@ def test_shared_length(ours: tuple[int, ...], theirs: tuple[int, ...], shared: i
 @pytest.mark.parametrize(
     ("pairs", "passed"),
     [
-        pytest.param([(100.0, 100.0), (96.0, 100.0), (50.0, 100.0)], True, id="one-slow-round"),
-        pytest.param([(94.0, 100.0), (94.0, 100.0), (200.0, 100.0)], False, id="one-fast-round"),
+        pytest.param([(100.0, 100.0), (98.0, 100.0), (50.0, 100.0)], True, id="one-slow-round"),
+        pytest.param([(97.0, 100.0), (97.0, 100.0), (200.0, 100.0)], False, id="one-fast-round"),
     ],
 )
 def test_the_median_round_decides(pairs: list[tuple[float, float]], passed: bool) -> None:
