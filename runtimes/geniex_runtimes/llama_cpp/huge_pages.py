@@ -34,10 +34,13 @@ class FreshMemory:
         return sum(end - start for start, end in fresh if advise(start, end - start, _ADVICE) == 0)
 
 
-def mapped(options: LoadOptions) -> bool:
-    """Whether to map the weights: where it is left open, unless a CPU gets huge pages for them."""
+def mapped(options: LoadOptions, *, room: bool = True) -> bool:
+    """Whether to map the weights: where it is left open, unless a CPU gets huge pages for them.
+
+    `room`: there is memory for weights that are not mapped.
+    """
     if options.mmap is None:
-        return options.compute != "cpu" or not available()
+        return options.compute != "cpu" or not room or not available()
     return options.mmap
 
 

@@ -120,10 +120,12 @@ class LlamaCppRuntime:
         if options.embedding:
             options = replace(options, speculative=SpeculativeOptions())
         repacking = company.repacking(model.header, options)
-        if repacking and not allocation.holds_copies(model, options):
+        room = allocation.holds_copies(model, options)
+        if repacking and not room:
             log.warning("%s: its weights stay as they are, for want of memory", model.name)
             repacking = False
-        options = replace(options, extra_buffers=repacking)
+        mapped = huge_pages.mapped(options, room=room)
+        options = replace(options, extra_buffers=repacking, mmap=mapped)
         wanted = setup.checked(model, options)
         weights = SHELF.borrow(
             native,
@@ -133,7 +135,7 @@ class LlamaCppRuntime:
             extra_buffers=options.extra_buffers,
             heads=wanted.heads or (options.keep_heads and setup.has_heads(model, options)),
             mlock=options.mlock,
-            mmap=huge_pages.mapped(options),
+            mmap=mapped,
             progress=progress,
         )
         try:

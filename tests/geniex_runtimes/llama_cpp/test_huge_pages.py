@@ -85,4 +85,6 @@ def test_who_maps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(huge_pages, "available", lambda: there)
-    assert huge_pages.mapped(LoadOptions(mmap=asked, compute=compute)) is expected
+    options = LoadOptions(mmap=asked, compute=compute)
+    assert huge_pages.mapped(options) is expected
+    assert huge_pages.mapped(options, room=False) is (asked is not False)

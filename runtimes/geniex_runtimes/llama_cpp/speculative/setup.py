@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from geniex_catalogue.errors import GenieXError, GGUFError, LoadError, SpeculativeError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import SPEC_FALLBACK
-from geniex_runtimes.llama_cpp import huge_pages, soundness, trial
+from geniex_runtimes.llama_cpp import soundness, trial
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.shelf import SHELF
@@ -222,7 +222,7 @@ class Speculation:
                     extra_buffers=load.extra_buffers,
                     heads=self.wanted.mode == "shared",
                     mlock=load.mlock,
-                    mmap=huge_pages.mapped(load),
+                    mmap=load.mmap is not False,
                 )
             model, context = self._model_drafter(
                 library, weights, draft_weights, options, self.wanted.mode
