@@ -5,7 +5,6 @@ into objects line by line, with the level that their first word names.
 """
 
 import io
-import logging
 import re
 import sys
 import threading
@@ -13,15 +12,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TextIO, cast
 
-from geniex.cli.stderr_writer import StderrWriter
-
 LOGGER = "geniex.cli"
 _MOST = 64 << 10  # characters of a line that does not end
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_LEVELS = {
-    "Error: ": logging.ERROR,
-    "Warning: ": logging.WARNING,
-}
+# the numbers of `logging`, which every command would have to import for them
+_ERROR, _WARNING, _INFO = 40, 30, 20
+_LEVELS = {"Error: ": _ERROR, "Warning: ": _WARNING}
 
 
 class JsonStderr(io.TextIOBase):
@@ -32,6 +28,8 @@ class JsonStderr(io.TextIOBase):
 
     def __init__(self, below: TextIO) -> None:
         self.below = below
+        from geniex.cli.stderr_writer import StderrWriter
+
         if isinstance(below, StderrWriter):
             below.lost_line = _lost_line
         self._begun = ""
@@ -85,7 +83,7 @@ class JsonStderr(io.TextIOBase):
         if not line.strip():
             return
         word = next((word for word in _LEVELS if line.startswith(word)), "")
-        level = _LEVELS.get(word, logging.INFO)
+        level = _LEVELS.get(word, _INFO)
         self.put(line_of(level, LOGGER, line.removeprefix(word)))
 
     def _tell_traceback(self, text: str) -> None:
@@ -94,14 +92,14 @@ class JsonStderr(io.TextIOBase):
 
         self.finish()
         last = text.rstrip().rpartition("\n")[2]
-        self.put(line_of(logging.ERROR, LOGGER, last, traceback=text.rstrip()))
+        self.put(line_of(_ERROR, LOGGER, last, traceback=text.rstrip()))
 
 
 def _lost_line(lines: int) -> str:
     from geniex.json_lines import line_of
 
     said = f"{lines} lines were lost: nobody took them"
-    return line_of(logging.WARNING, LOGGER, said, lost=lines) + "\n"
+    return line_of(_WARNING, LOGGER, said, lost=lines) + "\n"
 
 
 class _Wish:
