@@ -56,6 +56,8 @@ def _until(resident: Mapping[str, Any]) -> str:
     """How long it stays: while it is busy, for ever, or so many seconds."""
     if resident.get("loading"):
         return "loading"
+    if resident.get("crashed"):
+        return "crashed"
     if resident.get("pinned"):
         return "pinned"
     if resident.get("busy") or resident.get("waiting"):

@@ -11,6 +11,7 @@ from geniex.server.residents import Purpose, Resident
 from geniex.session import OpenModel
 from geniex.speculation import Speculation
 from geniex_catalogue.errors import GenieXError
+from geniex_runtimes.contract import HasWorker
 from geniex_runtimes.options import ComputeUnit, KvType, SpeculativeOptions
 from geniex_runtimes.planning import (
     Plan,
@@ -112,6 +113,8 @@ class ContextSet:
         loading = self.state == "loading"
         busy = 0 if loading else min(self.leases, self.slots)
         expires = self.expires_at
+        loaded = self.model.loaded if self.model is not None else None
+        worker = loaded if isinstance(loaded, HasWorker) else None
         return Resident(
             id=self.name,
             runtime=plan.runtime,
@@ -130,4 +133,6 @@ class ContextSet:
             purpose=self.key.purpose,
             loading=loading,
             kv_type=plan.kv_type,
+            worker_pid=worker.worker_pid if worker else None,
+            crashed=worker is not None and worker.worker_pid is None,
         )

@@ -53,7 +53,8 @@ class Resident:
     `id` is the model's canonical name; `busy` requests run and `waiting` ones queue on `slots`.
     `bytes` is an estimate of weights and contexts, of which `shared_bytes` (the weights) count once
     for all contexts of the model. `idle_for` and `expires_in` are seconds (None: while it is busy,
-    never). `speculation` are the types that are set up.
+    never). `speculation` are the types that are set up. `worker_pid` is the process that has it
+    (None: the server's own), `crashed` that this has died, until the next request.
     """
 
     id: str
@@ -72,4 +73,6 @@ class Resident:
     speculation: tuple[str, ...]
     purpose: Purpose = "text"
     loading: bool = False
+    worker_pid: int | None = None
+    crashed: bool = False
     kv_type: KvType | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 from geniex_runtimes.options import ComputeUnit, LoadOptions, SamplingOptions, SpeculativeOptions
 
@@ -233,6 +233,16 @@ class LoadedModel(Protocol):
 
     def close(self) -> None:
         """Free everything; running generations end with `cancelled`. May be called twice."""
+        ...
+
+
+@runtime_checkable
+class HasWorker(Protocol):
+    """A LoadedModel that is in a worker process."""
+
+    @property
+    def worker_pid(self) -> int | None:
+        """The process id; None where it has died, until the next request starts another one."""
         ...
 
 

