@@ -43,7 +43,7 @@ from typing import Any
 from geniex.best import PREFIX, Best, parse_best
 from geniex.config_file import ConfigFile, find_data_dir
 from geniex.keys import KEYS, parsed
-from geniex.log_lines import LOG_FORMATS, LogFormat
+from geniex.log_format import LOG_FORMATS, LogFormat
 from geniex_catalogue.errors import UsageError
 from geniex_catalogue.offline import is_yes
 from geniex_runtimes.options import FlashAttention, KvType, PrefixCache, QairtEngine

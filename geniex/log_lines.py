@@ -2,10 +2,8 @@
 
 import logging
 from contextvars import ContextVar
-from typing import Literal, TypeAlias
 
-LogFormat: TypeAlias = Literal["text", "json"]
-LOG_FORMATS: tuple[LogFormat, ...] = ("text", "json")
+from geniex.log_format import LogFormat
 
 # the request that is being answered; threads that work for one have a copy of its context
 request_id: ContextVar[str | None] = ContextVar("geniex_request_id", default=None)

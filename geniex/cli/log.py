@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Any
 
 from geniex.cli import json_stderr
-from geniex.log_lines import LogFormat, formatter
+from geniex.log_format import LogFormat
+from geniex.log_lines import formatter
 
 _LEVELS = {
     "error": logging.ERROR,

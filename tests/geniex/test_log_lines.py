@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geniex.log_lines import LOG_FORMATS, LogFormat, formatter, request_id
+from geniex.log_format import LOG_FORMATS, LogFormat
+from geniex.log_lines import formatter, request_id
 
 
 @pytest.fixture
