@@ -62,6 +62,7 @@ def test_a_table(cli: Cli, server: ScriptedServer) -> None:
         ({"expires_in": 9.6}, "10 s", "0/4"),
         ({"pinned": True, "expires_in": None}, "pinned", "0/4"),
         ({"loading": True, "slots": 0}, "loading", "0/0"),
+        ({"crashed": True, "pinned": True}, "crashed", "0/4"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
