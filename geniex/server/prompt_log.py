@@ -39,7 +39,11 @@ def open_prompt_log(folder: Path) -> "PromptLog":
     try:
         folder.mkdir(mode=0o700, exist_ok=True, parents=True)
         made = PromptLog(folder)
-        made.check()
+        try:
+            made.check()
+        except OSError:
+            made.close()
+            raise
     except OSError as exc:
         raise UsageError(
             f"`--log-prompts`: cannot write into `{folder}`: {exc.strerror}",
