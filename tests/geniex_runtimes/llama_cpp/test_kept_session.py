@@ -13,6 +13,7 @@ from geniex_runtimes.llama_cpp import keeping, prefix_file
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
 from geniex_runtimes.options import PrefixCache, SpeculativeOptions
 from tests.geniex_runtimes.llama_cpp.answers import Result, answer, load, resolved
+from tests.toys import mamba
 
 HYBRID = Path(__file__).parents[2] / "data" / "models" / "q35-mix-q8.gguf"
 PROMPT = [5 + index * 7 % 200 for index in range(300)]
@@ -54,11 +55,18 @@ def kept(tiny_chat: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     return file, make(tiny_chat, file)
 
 
-@pytest.mark.parametrize("which", ["sliding-window", "hybrid"])
+@pytest.fixture(scope="module")
+def models(tiny_chat: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model of each kind of memory."""
+    recurrent = mamba.make(tmp_path_factory.mktemp("toy") / "mamba.gguf")
+    return {"sliding-window": tiny_chat, "hybrid": HYBRID, "recurrent": recurrent}
+
+
+@pytest.mark.parametrize("which", ["sliding-window", "hybrid", "recurrent"])
 def test_a_restarted_chat_answers_as_if_it_were_evaluated_anew(
-    which: str, tiny_chat: Path, tmp_path: Path
+    which: str, models: dict[str, Path], tmp_path: Path
 ) -> None:
-    model = tiny_chat if which == "sliding-window" else HYBRID
+    model = models[which]
     file = tmp_path / "chat.kv"
     longer = make(model, file)
     with session(model, file) as loaded:
@@ -101,13 +109,14 @@ def test_speculation_goes_on_from_it_with_the_same_answer(
     [
         pytest.param("sliding-window", len(PROMPT) - keeping.BEFORE_ANSWER, id="sliding-window"),
         pytest.param("hybrid", 240, id="hybrid"),  # whole multiples of 60
+        pytest.param("recurrent", 240, id="recurrent"),
     ],
 )
 def test_an_answer_that_is_told_differently_costs_little(
-    which: str, length: int, tiny_chat: Path, tmp_path: Path
+    which: str, length: int, models: dict[str, Path], tmp_path: Path
 ) -> None:
-    # as by templates that leave out what was thought; neither can be cut back anywhere
-    model = tiny_chat if which == "sliding-window" else HYBRID
+    # as by templates that leave out what was thought; none can be cut back anywhere
+    model = models[which]
     file = tmp_path / "chat.kv"
     make(model, file)
     differently = [*PROMPT[:-5], *range(400, 440)]
