@@ -3,13 +3,15 @@
 A stack that is used up ends the process, so it is counted before: a grammar comes with a request.
 """
 
+import functools
 import re
 
 from geniex_catalogue.errors import UsageError
+from geniex_runtimes.llama_cpp.grammar_ways import MOST_NESTED, MOST_WAYS, Ways, count
 
 MAX_TEXT = 1 << 20  # characters
 MAX_NESTED = 200  # groups in each other: threads of Windows have a megabyte of stack
-MAX_RULES = 5000  # each may refer to the next
+MAX_RULES = 20_000
 MAX_ALTERNATIVES = 10_000  # they are compared with each other
 
 # texts, characters and comments hold no signs
@@ -32,6 +34,17 @@ def check(grammar: str) -> None:
         raise _too_much(f"it has more than {MAX_RULES} rules")
     if counts["|"] > MAX_ALTERNATIVES:
         raise _too_much(f"it has more than {MAX_ALTERNATIVES} alternatives")
+    ways = _ways(grammar)
+    if ways.nested > MOST_NESTED:
+        raise _too_much(f"more than {MOST_NESTED} rules begin with each other")
+    if ways.most > MOST_WAYS:
+        raise _too_much(f"it may go on in more than {MOST_WAYS} ways at one place")
+
+
+@functools.lru_cache(maxsize=64)
+def _ways(grammar: str) -> Ways:
+    # the same one comes with each request of a client
+    return count(grammar)
 
 
 def _too_much(what: str) -> UsageError:

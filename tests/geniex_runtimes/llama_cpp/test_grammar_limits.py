@@ -2,6 +2,7 @@
 
 import pytest
 
+from geniex.grammar import JSON_GRAMMAR
 from geniex_catalogue.errors import UsageError
 from geniex_runtimes.llama_cpp.grammar_limits import (
     MAX_ALTERNATIVES,
@@ -10,6 +11,12 @@ from geniex_runtimes.llama_cpp.grammar_limits import (
     MAX_TEXT,
     check,
 )
+
+
+def doubling(root: str) -> str:
+    """Rules of which each has twice the ways of the next."""
+    rules = "".join(f'r{n} ::= r{n + 1} | r{n + 1} "a"\n' for n in range(30))
+    return f'{root}{rules}r30 ::= "a"'
 
 
 @pytest.mark.parametrize(
@@ -22,6 +29,22 @@ from geniex_runtimes.llama_cpp.grammar_limits import (
         pytest.param(
             "".join(f"r{n} ::= r{n + 1}\n" for n in range(MAX_RULES + 1)), "rules", id="a chain"
         ),
+        pytest.param(
+            "".join(f"r{n} ::= r{n + 1}\n" for n in range(1100)) + 'r1100 ::= "a"',
+            "begin with each other",
+            id="a shorter chain",
+        ),
+        pytest.param(
+            "".join(f"r{n} ::= r{n + 1}?\n" for n in range(1100)) + 'r1100 ::= "a"',
+            "begin with each other",
+            id="a chain of what may be left out",
+        ),
+        pytest.param(
+            doubling("root ::= r0\n"), "20000 ways", id="twice as many ways with each rule"
+        ),
+        pytest.param(doubling('root ::= "x" ["] r0 # "\n'), "20000 ways", id="further on"),
+        pytest.param(doubling('root ::= ("x" | r0)*\n'), "20000 ways", id="in a group"),
+        pytest.param(doubling('root ::= ""? "a"? r0{0,3}\n'), "20000 ways", id="left out"),
         pytest.param(
             "root ::= " + " | ".join(['"a"'] * (MAX_ALTERNATIVES + 2)), "alternatives", id="ways"
         ),
@@ -42,6 +65,11 @@ def test_too_much(grammar: str, told: str) -> None:
         pytest.param(r'root ::= "\"' + "(" * 1000 + '"', id="behind an escape"),
         pytest.param('root ::= "a" # ' + "(" * 1000, id="signs in a comment"),
         pytest.param('root ::= ("a") ' * 1000, id="one after the other"),
+        pytest.param('root ::= "a" root | "b" root | "c"', id="a rule that ends with itself"),
+        pytest.param("root ::= " + "a " * 5000 + "\na ::= [a-z]*", id="much that may be left out"),
+        pytest.param('root ::= root "a" | "b"', id="what llama.cpp refuses itself"),
+        pytest.param("::= ) | ( * {2 \n <1> ! %", id="nonsense"),
+        pytest.param(JSON_GRAMMAR, id="our own"),
     ],
 )
 def test_not_too_much(grammar: str) -> None:
