@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,6 +18,9 @@ from geniex_runtimes import children
 
 log = logging.getLogger("geniex.llama_cpp")
 _MAX_BYTES = 1 << 20
+# an assertion of ggml with its place, or an exception that nobody caught
+_WORDS = re.compile(r"(?:[\w.-]+:\d+: )?GGML_ASSERT\(.*|(?<=what\(\):  ).*")
+_MOST_WORDS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,18 @@ def run(command: Sequence[str], timeout: float, what: str = "the test") -> tuple
     last = (done.stderr.strip().splitlines() or ["no message"])[-1]
     if done.returncode == 1:
         return Outcome(False, last, seconds), False
-    return Outcome(False, f"{what} {children.death(done.returncode)}", seconds), True
+    how = f"{what} {children.death(done.returncode)}{_last_words(done.stderr)}"
+    return Outcome(False, how, seconds), True
+
+
+def _last_words(stderr: str) -> str:
+    """What native code said of its end, in brackets; empty where it said nothing."""
+    found = _WORDS.search(stderr)
+    if found is None:
+        return ""
+    # it may hold text of the file
+    words = "".join(char if char.isprintable() else "\ufffd" for char in found[0])
+    return f" ({words[:_MOST_WORDS]})"
 
 
 def package_folder() -> Path | None:
