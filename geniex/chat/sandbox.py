@@ -22,11 +22,12 @@ from geniex_catalogue.errors import TemplateError
 _WORKER = Path(__file__).with_name("render_worker.py")
 _START_SECONDS = 30.0  # a cold, busy machine may take this long to start Python
 _LOOK_SECONDS = 0.05
+_BUSY = 4  # times as long by the clock as of the CPU: other programs may have it
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a template may take: wall seconds, bytes of memory, characters of output.
+    """What a template may take: seconds of the CPU, bytes of memory, characters of output.
 
     `seconds` is for compiling it, and for all attempts at one prompt together. `characters` comes
     on top of four times what went in.
@@ -76,14 +77,16 @@ class TemplateSandbox:
                 {
                     "context": context,
                     "hidden": hidden,
-                    "seconds": self._limits.seconds + 1,
+                    "seconds": self._limits.seconds * _BUSY + 1,
                     "characters": self._limits.characters,
                 }
             ).encode()
         except (TypeError, ValueError, RecursionError) as exc:
             raise TemplateError(f"the messages cannot be given to a template: {exc}") from exc
+        left = deadline - time.monotonic()
         with self._lock:
-            answer = self._ask(self._started(), line, deadline)
+            # neither the turn of others nor a start of the process is the template's fault
+            answer = self._ask(self._started(), line, left)
         if "text" in answer:
             return Outcome("text", answer["text"])
         if answer["error"] == "limit":
@@ -113,10 +116,9 @@ class TemplateSandbox:
         except OSError as exc:
             raise TemplateError(f"the process for chat templates did not start: {exc}") from exc
         self._stop = weakref.finalize(self, _stop, self._process)
-        self._ask(self._process, None, time.monotonic() + _START_SECONDS)
-        deadline = time.monotonic() + self._limits.seconds
+        self._ask(self._process, None, _START_SECONDS)
         request = {"source": self._source, "memory": self._limits.memory}
-        answer = self._ask(self._process, json.dumps(request).encode(), deadline)
+        answer = self._ask(self._process, json.dumps(request).encode(), self._limits.seconds)
         if "error" in answer:
             self._end()
             reason = one_line(answer["message"])
@@ -125,13 +127,13 @@ class TemplateSandbox:
         return self._process
 
     def _ask(
-        self, process: subprocess.Popen[bytes], line: bytes | None, deadline: float
+        self, process: subprocess.Popen[bytes], line: bytes | None, seconds: float
     ) -> dict[str, Any]:
-        """Send a line, if there is one, and wait for the answer."""
+        """Send a line, if there is one, and wait for the answer; `seconds` are of the CPU."""
         assert process.stdin is not None and process.stdout is not None
         passed: list[str] = []
         try:
-            with self._watched(process, deadline, passed):
+            with self._watched(process, seconds, passed):
                 if line is not None:
                     process.stdin.write(line + b"\n")
                     process.stdin.flush()
@@ -151,14 +153,15 @@ class TemplateSandbox:
 
     @contextlib.contextmanager
     def _watched(
-        self, process: subprocess.Popen[bytes], deadline: float, passed: list[str]
+        self, process: subprocess.Popen[bytes], seconds: float, passed: list[str]
     ) -> Iterator[None]:
         """Kill the process when time or memory is up; `passed` then holds why."""
         done = threading.Event()
+        used, last = _cpu_seconds(process.pid), time.monotonic() + seconds * _BUSY
 
         def watch() -> None:
             while not done.wait(_LOOK_SECONDS):
-                if time.monotonic() > deadline:
+                if _cpu_seconds(process.pid) - used > seconds or time.monotonic() > last:
                     passed.append(f"ran longer than {self._limits.seconds:g} s")
                 elif _memory(process.pid) > self._limits.memory:
                     passed.append("needed too much memory")
@@ -194,6 +197,17 @@ def _memory(pid: int) -> int:
         return psutil.Process(pid).memory_info().rss
     except psutil.Error:
         return 0
+
+
+def _cpu_seconds(pid: int) -> float:
+    """What a process has had of the CPU; 0 once it is gone."""
+    import psutil
+
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

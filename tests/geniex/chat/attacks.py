@@ -60,7 +60,7 @@ ATTACKS = {
     + "{% endcall %}" * 400,
     "sum of lists": "{{ ([[1] * 9999] * 9999) | sum(start=[]) | length }}",
     "regex of urlize": "{{ ('<' * 99999 ~ 'www.a.b' * 99999) | urlize | length }}" * 20,
-    "regex of striptags": "{{ ('<!-' * 999999) | striptags | length }}" * 9,
+    "regex of striptags": "{{ ('<!-' * 999999) | striptags | length }}" * 99,
     "word wrap": "{{ ('a ' * 4999999) | wordwrap(1) | length }}",
     "unique of deep lists": TWO_LAUGHS + "{{ [ns.x, ns.y] | unique | list | length }}",
     "huge slice": "{{ range(9) | slice(10 ** 9) | list | length }}",
