@@ -21,6 +21,8 @@ LEAST = 256
 # begin an answer is not how they tell it afterwards
 BEFORE_ANSWER = 32
 _LEAST_TIMED = 32  # tokens: a shorter prompt tells little of how fast they are
+# seconds that a token of a prompt is believed to take, until one was evaluated: on a fast machine
+_PACE = 1e-3
 # bytes per second, until one has been read: a SATA disk's
 _READING = 300e6
 # of the memory that is free, the most that a copy of a state may take for a moment
@@ -70,7 +72,7 @@ class Keeping:
             """Seconds that are saved."""
             lengths = [length for length, _ in head.parts]
             gain = usable(len(head.tokens), shared, head.first, len(prompt), lengths) - held
-            return gain * (self._pace or head.pace) - head.size / self._reading
+            return gain * (self._pace or head.pace or _PACE) - head.size / self._reading
 
         return self._folder.find(tokens_of(prompt), worth)
 
@@ -87,6 +89,7 @@ class Keeping:
             return False
         took = time.perf_counter() - began
         self._reading = head.size / max(took, 1e-6)
+        self._pace = self._pace or head.pace
         slot.tokens = [int(token) for token in head.tokens]
         slot.parts = tuple(Part(length, state) for length, state in kept.parts)
         log.debug("%d tokens were read in %.3f s", len(slot.tokens), took)

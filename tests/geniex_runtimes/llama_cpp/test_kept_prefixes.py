@@ -75,6 +75,15 @@ def test_an_unloaded_chat_goes_on_after_a_restart(
         assert ask(loaded, longer).text == warm.text
 
 
+def test_it_goes_on_after_any_number_of_restarts(tiny_chat: Path, tmp_path: Path) -> None:
+    prompt = ONE
+    for restart in range(4):
+        with keeping_in(tmp_path / "kept", tiny_chat) as loaded:
+            result = ask(loaded, prompt)
+        assert bool(result.done.profile.restored_tokens) is bool(restart)
+        prompt = [*prompt, *(one.token for one in result.logprobs), *range(100, 112)]
+
+
 def test_what_prompts_have_in_common_serves_a_third_one(tiny_chat: Path, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     with keeping_in(folder, tiny_chat) as loaded:
