@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from geniex_catalogue.gguf import read_header
 from geniex_runtimes.llama_cpp import company
+from geniex_runtimes.llama_cpp.context import CPU_ROWS
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
 from geniex_runtimes.llama_cpp.sampling import row_of_logits
 from geniex_runtimes.llama_cpp.speculative.exactness import exact_rows
 from geniex_runtimes.options import LoadOptions
 from tests.geniex_runtimes.llama_cpp.answers import answer, load, turn
 
-Q8_0, Q4_K, Q6_K = 8, 12, 14
+F16, Q8_0, Q4_K, Q6_K, MXFP4 = 1, 8, 12, 14, 39
 SEVERAL = LoadOptions(slots=4)
 
 
@@ -127,7 +128,7 @@ def test_groups_are_of_one_size(rows: int, most: int, expected: int) -> None:
     assert company.Limits(most).share(rows) == expected
 
 
-@given(st.integers(8, 3000), st.sampled_from([120, 480]))
+@given(st.integers(8, 3000), st.sampled_from([20, 60, 120, 480]))
 def test_a_prompt_of_any_length_is_cut_well(left: int, most: int) -> None:
     limits = company.Limits(rest=8)
     while left:
@@ -136,6 +137,30 @@ def test_a_prompt_of_any_length_is_cut_well(left: int, most: int) -> None:
         # llama.cpp evaluates a chunk 60 rows at a time
         assert count % 60 == 0 or count % 60 >= 8
         left -= count
+
+
+@pytest.mark.parametrize(
+    ("kinds", "cut"),
+    [
+        pytest.param({Q8_0, Q6_K}, company.FINE_ROWS, id="tried out"),
+        pytest.param({Q8_0, F16}, CPU_ROWS, id="float weights"),
+        pytest.param({Q8_0, MXFP4}, CPU_ROWS, id="not tried out"),
+    ],
+)
+def test_where_a_prompt_may_be_cut(tiny_chat: Path, kinds: set[int], cut: int) -> None:
+    header = read_header(tiny_chat)
+    tensors = [
+        tensor._replace(type=kind)
+        for tensor, kind in zip(
+            [one for one in header.tensors if len(one.shape) > 1], kinds, strict=False
+        )
+    ]
+    with load(tiny_chat, slots=2) as model:
+        given = replace(header, tensors=tuple(tensors))
+        found = company.limits(model._native, model._context, model.info.vocab_size, given)
+        assert found.cut == cut
+        without = company.limits(model._native, model._context, model.info.vocab_size, None)
+        assert without.cut == CPU_ROWS
 
 
 @pytest.mark.slow
