@@ -102,7 +102,7 @@ def test_the_servers_flags_and_fields_in_its_page_are_real() -> None:
     """Every flag of a table's first column is one of `geniex serve`."""
     command: Any = typer.main.get_command(app)
     serve = command.commands["serve"]
-    known = {name for param in serve.params for name in param.opts}
+    known = {name for param in serve.params for name in (*param.opts, *param.secondary_opts)}
     running = SERVER.partition("## Running it")[2]
     rows = re.findall(r"^\| (`--[^|]*)\|", running, re.MULTILINE)
     named = {flag for row in rows for flag in re.findall(r"`(--[a-z-]+)`", row)}
