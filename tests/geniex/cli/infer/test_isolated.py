@@ -44,22 +44,32 @@ def test_a_chat_goes_on_after_its_engine_has_died(data_dir: Path) -> None:
         assert "Traceback" not in shown.text
 
 
+@pytest.fixture
+def copy(tiny_chat: Path, tmp_path: Path) -> Path:
+    """A file of its own, whose worker nobody else has."""
+    path = tmp_path / "copy.gguf"
+    path.write_bytes(tiny_chat.read_bytes())
+    return path
+
+
 def test_by_flag_variable_and_file(
-    cli: Cli, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, data_dir: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = ("infer", "--no-think", "-q", "-p", QUESTION)
+    before = workers()
+    ask = ("infer", str(copy), "--no-think", "-q", "-p", QUESTION)
     assert cli(*ask, "--isolate").out == f"{PARIS}\n"
-    assert not workers(), "it ends with the command"
     monkeypatch.setenv("GENIEX_ISOLATE", "perhaps")
     assert "perhaps" in cli(*ask).err
     monkeypatch.delenv("GENIEX_ISOLATE")
     assert cli("config", "set", "isolate", "yes").code == 0
     assert cli(*ask).out == cli(*ask, "--no-isolate").out == f"{PARIS}\n"
+    assert workers() == before, "they end with the command"
 
 
-def test_from_python(data_dir: Path) -> None:
-    with geniex.load("geniex/tiny-chat", isolate=True, data_dir=data_dir) as model:
-        assert len(workers()) == 1
+def test_from_python(data_dir: Path, copy: Path) -> None:
+    before = workers()
+    with geniex.load(copy, isolate=True, data_dir=data_dir) as model:
+        assert len(workers()) == len(before) + 1
         assert str(model.chat(QUESTION, temperature=0, think=False)) == PARIS
         schema = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}}
         shape = {"type": "json_schema", "json_schema": {"name": "city", "schema": schema}}
@@ -67,4 +77,4 @@ def test_from_python(data_dir: Path) -> None:
         assert answer.startswith("{") and answer.endswith("}")
         with pytest.raises(UsageError):
             model.chat(QUESTION, grammar='root ::= "a" (')
-    assert not workers()
+    assert workers() == before
