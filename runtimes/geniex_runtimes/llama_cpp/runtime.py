@@ -49,7 +49,7 @@ from geniex_runtimes.llama_cpp.sampling import Sampler, model_defaults, row_of_l
 from geniex_runtimes.llama_cpp.shelf import SHELF
 from geniex_runtimes.llama_cpp.slot import Events, Task
 from geniex_runtimes.llama_cpp.speculative import setup
-from geniex_runtimes.llama_cpp.threads import Governor
+from geniex_runtimes.llama_cpp.threads import Glance, Governor
 from geniex_runtimes.llama_cpp.weights import BAD_WEIGHTS, Weights
 from geniex_runtimes.memory import DEFAULT_CONTEXT
 from geniex_runtimes.options import LoadOptions, SpeculativeOptions
@@ -127,6 +127,7 @@ class LlamaCppRuntime:
         mapped = huge_pages.mapped(options, room=room)
         options = replace(options, extra_buffers=repacking, mmap=mapped)
         wanted = setup.checked(model, options)
+        glance = Glance() if options.threads is None else None
         weights = SHELF.borrow(
             native,
             model.files,
@@ -141,7 +142,7 @@ class LlamaCppRuntime:
         try:
             if options.embedding:
                 return LlamaCppEmbedder(native, weights, model.name, options)
-            return LlamaCppModel(native, weights, model, options, wanted)
+            return LlamaCppModel(native, weights, model, options, wanted, glance)
         except BaseException:
             SHELF.give_back(weights)
             raise
@@ -170,13 +171,15 @@ class LlamaCppModel(Loaded):
         model: ResolvedModel,
         options: LoadOptions,
         wanted: setup.Wanted,
+        glance: Glance | None,
     ) -> None:
+        """`glance` began before the load; without one the number of threads is fixed."""
         super().__init__(weights)
         name = model.name
         self._native = native
         trained = weights.training_context or DEFAULT_CONTEXT
         length = options.context_length or min(trained, DEFAULT_CONTEXT)
-        governor = Governor() if options.threads is None else None
+        governor = Governor(start=glance.free_cores) if glance is not None else None
         context_options = ContextOptions(
             length=length,
             slots=options.slots,

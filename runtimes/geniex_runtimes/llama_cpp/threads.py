@@ -7,9 +7,27 @@ up all others: with two threads beside one busy core a decode was 30 times slowe
 import time
 from collections.abc import Callable
 
-from geniex_runtimes.hardware.cpu import Watch, free_cores
+from geniex_runtimes.hardware.cpu import SAMPLE, Watch, free_cores
 
 INTERVAL = 0.5  # seconds between two looks at the machine
+
+
+class Glance:
+    """A look at the machine that begins now, and goes on while a model is loaded."""
+
+    def __init__(
+        self, watch: Watch | None = None, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._watch = watch or Watch()
+        self._sleep = sleep
+        self._began = time.monotonic()
+
+    def free_cores(self) -> int:
+        """Fast cores that nobody else kept busy meanwhile; waits where that was too short."""
+        left = SAMPLE - (time.monotonic() - self._began)
+        if left > 0:
+            self._sleep(left)
+        return self._watch.free_cores()
 
 
 class Governor:

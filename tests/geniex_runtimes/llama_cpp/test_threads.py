@@ -2,7 +2,8 @@
 
 import pytest
 
-from geniex_runtimes.llama_cpp.threads import INTERVAL, Governor
+from geniex_runtimes.hardware.cpu import SAMPLE
+from geniex_runtimes.llama_cpp.threads import INTERVAL, Glance, Governor
 
 
 class FakeWatch:
@@ -54,3 +55,16 @@ def test_what_went_on_during_a_long_pause_does_not_count(
     assert not governor.look() and governor.threads == 2
     now[0] += INTERVAL
     assert governor.look() and governor.threads == 1
+
+
+@pytest.mark.parametrize(
+    ("took", "waits"), [(0.0, [SAMPLE]), (SAMPLE / 5, [SAMPLE * 4 / 5]), (3.0, [])], ids=str
+)
+def test_a_glance_waits_for_what_a_load_did_not_take(
+    took: float, waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, slept = [100.0], list[float]()
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    glance = Glance(FakeWatch(), slept.append)  # type: ignore[arg-type]
+    now[0] += took
+    assert glance.free_cores() == 2 and slept == pytest.approx(waits)
