@@ -91,6 +91,12 @@ def test_a_smaller_kv_cache(cli: Cli) -> None:
     cli("config", "unset", "kv_type")
 
 
+@pytest.mark.parametrize("flag", ["--no-mmap", "--mmap", "--flash-attn=off"])
+def test_how_weights_are_held_changes_no_answer(cli: Cli, flag: str) -> None:
+    result = cli("infer", "-p", QUESTION, "--temperature", "0", flag)
+    assert (result.code, result.out) == (0, ANSWER)
+
+
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
