@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.contract import FinishReason
+from geniex_runtimes.llama_cpp import sampling
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.company import Limits
 from geniex_runtimes.llama_cpp.context import BATCH_ROWS, CPU_ROWS, AbortedError, Context
@@ -317,7 +318,10 @@ class Engine:
         if ending is not None:
             if self._speculator is not None:
                 self._speculator.finish(slot, task)
-            task.finish(*ending)
+            if task.sampler.overgrown:
+                task.fail(sampling.overgrown())
+            else:
+                task.finish(*ending)
         if task.finished:
             self._seating.free(slot)
 

@@ -8,6 +8,7 @@ import ctypes
 import functools
 import hashlib
 import secrets
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -21,6 +22,7 @@ from geniex_runtimes.llama_cpp.vocab import Vocab
 from geniex_runtimes.options import SamplingOptions
 
 REPETITION_WINDOW = 64  # tokens that the repetition penalty looks back on, as in llama.cpp
+_MOST_SECONDS = 0.5  # of CPU time, for what a grammar makes of one token
 _RANDOM_SEED = 0xFFFFFFFF  # llama.cpp takes this value for "draw a seed"
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
@@ -77,6 +79,14 @@ def _refusal(written: Sequence[str], logged: Sequence[str]) -> UsageError:
     return UsageError(f"llama.cpp does not accept the grammar: {reasons[0]}", hint=hint)
 
 
+def overgrown() -> UsageError:
+    """The error for a grammar that can be read in more and more ways, the longer the answer is."""
+    return UsageError(
+        "the grammar can be read in too many ways to be followed any further",
+        hint="write it so that what comes next says which rule it belongs to",
+    )
+
+
 class Sampler:
     """One request's sampler. Belongs to the engine's thread; `close` frees the native parts."""
 
@@ -95,6 +105,8 @@ class Sampler:
         self._library = library
         self._vocab = vocab
         self._grammar = self._make_grammar(options.grammar)
+        # the grammar goes on in more ways than can be followed: the answer ends
+        self.overgrown = False
         self._greedy = (options.temperature or 0) <= 0
         # nothing but the likeliest token of each row: `sample` need not be asked
         self.plain = self._greedy and not (
@@ -170,7 +182,7 @@ class Sampler:
         return row_of_logits(self._library, context, row, self._vocab.size)
 
     def sample(self, context: int, row: int) -> int | None:
-        """Draw and accept one token; None when the grammar allows no token at all."""
+        """Draw and accept one token; None when the grammar allows no token, or has overgrown."""
         if self.plain:
             return int(self.logits(context, row).argmax())
         if self._grammar is None:
@@ -183,8 +195,11 @@ class Sampler:
         api = self._library.api
         api.llama_sampler_accept(self._chain, token)
         if not self._vocab.is_end(token):
+            begun = time.thread_time()
             api.llama_sampler_accept(self._grammar, token)
-        return token
+            # a grammar that can be read in many ways takes times as long with each character
+            self.overgrown = time.thread_time() - begun > _MOST_SECONDS
+        return None if self.overgrown else token
 
     def _draw(self, context: int, row: int, *, constrained: bool) -> int | None:
         candidates = self._candidates

@@ -263,6 +263,22 @@ def test_values_that_are_out_of_all_proportion(
     watched.answers()
 
 
+def test_a_grammar_whose_ways_double_with_each_letter(watched: Watched) -> None:
+    letter = send(watched.url, post(TARGET, json.dumps({"model": MODEL, "content": "a"}).encode()))
+    [token] = json.loads(letter.body)["tokens"]
+    fields = {
+        "model": MODEL,
+        "prompt": "Hi",
+        "max_tokens": 40,
+        "grammar_string": 'root ::= "a" root "b" | "a" root "c" | "a"',
+        "logit_bias": {str(token): 100},
+    }
+    reply = send(watched.url, post("/v1/completions", json.dumps(fields).encode()))
+    assert (reply.status, reply.code) == (400, "invalid_value")
+    assert json.loads(reply.body)["error"]["param"] == "grammar_string"
+    watched.answers()
+
+
 def test_it_reads_what_json_reads() -> None:
     values: list[Any] = [{}, [], "x", 1, -1.5e300, None, True, {"a": [{"b": "\u00e9\U0001f600"}]}]
     for value in values:
