@@ -17,6 +17,8 @@ _WORTH_REUSING = 16
 
 # seconds of a step from which on a caller gets every token by itself, however slowly it reads
 _QUICK = 2e-3
+# steps whose tokens a caller that is slower gets at once, at the most
+_MOST_AT_ONCE = 4
 
 
 class Events(Protocol):
@@ -79,6 +81,7 @@ class Task:
     restored: int = 0
     generated: int = 0
     burst: bytes = b""
+    held: int = 0
     outbox: list[Event | Exception] = field(default_factory=list)
 
     def emit(self, data: bytes, entry: TokenLogprob | None) -> None:
@@ -97,13 +100,17 @@ class Task:
     def flush(self) -> None:
         """A step's tokens are all taken: put out what was collected, and note the time.
 
-        Where steps are quick and the caller has not taken what it has, it gets more at once later.
+        Where steps are quick and the caller has not taken what it has, it gets those of a few steps
+        at once later.
         """
         now = time.perf_counter()
         quick = now - self.last_token < _QUICK
         self.last_token = now
         self.first_token = self.first_token or now
-        if self.burst and not (quick and _is_unread(self.events)):
+        if not self.burst:
+            return
+        self.held += 1
+        if not quick or self.held == _MOST_AT_ONCE or not _is_unread(self.events):
             self._put_out_burst()
 
     def deliver(self) -> None:
@@ -114,7 +121,7 @@ class Task:
 
     def _put_out_burst(self) -> None:
         event = self.emitter.feed(self.burst)
-        self.burst = b""
+        self.burst, self.held = b"", 0
         if event is not None:
             self.outbox.append(event)
 

@@ -181,7 +181,8 @@ def test_who_reads_slowly_gets_more_at_once_and_misses_nothing(tiny: LlamaCppMod
     assert isinstance(done, Done)
     assert "".join(text.text for text in texts if isinstance(text, TextEvent)) == expected.text
     assert done.profile.generated_tokens == expected.done.profile.generated_tokens
-    assert len(texts) < expected.done.profile.generated_tokens
+    tokens = expected.done.profile.generated_tokens
+    assert tokens // 4 <= len(texts) < tokens
 
 
 @pytest.mark.parametrize("fields", [{"logprobs": 1}, {"stop": ("zzz",)}], ids=["logprobs", "stop"])
