@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 Body: TypeAlias = dict[str, Any]
 
 BUSY = 503
+_BEGUN = 200
 TINY = ("geniex/tiny-chat:Q8_0", "geniex/tiny-chat", "tiny")
 DRAFT = {"spec_type": "draft-mtp", "spec_draft_model": "geniex/tiny-chat-draft", "spec_n_max": 3}
 QUESTIONS = (
@@ -136,6 +137,10 @@ KINDS: Mapping[str, Kind] = {
 def fault_of(kind: Kind, status: int, data: bytes, *, whole: bool) -> str | None:
     """What is wrong with an answer, if anything is; a status of 0 is none that was waited for."""
     if status in (0, BUSY):
+        return None
+    # it waited for so long that its stream had begun: the error comes in it, or was not waited for
+    late = status == _BEGUN and 200 not in kind.right and data.startswith(b": ping")
+    if late and (not whole or b'"error":{' in data):
         return None
     if status not in kind.right:
         return f"status {status}: {data[:300]!r}"
