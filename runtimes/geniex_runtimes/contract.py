@@ -237,8 +237,8 @@ class LoadedModel(Protocol):
 
 
 @runtime_checkable
-class HasWorker(Protocol):
-    """A LoadedModel that is in a worker process."""
+class HasWorker(LoadedModel, Protocol):
+    """A model that is in a worker process."""
 
     @property
     def worker_pid(self) -> int | None:
