@@ -9,8 +9,8 @@ from geniex.answering import Answer, AnswerEnd, AnswerPart
 from geniex.chat.messages import ToolCall
 from geniex.chat.reasoning import Kind, Part
 from geniex.chat.tools import ToolCallPart
-from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.contract import Profile
+from geniex_runtimes.errors import GenerationError
 
 
 class Events(Protocol):

@@ -22,13 +22,7 @@ from geniex.preparing import prepare, render, with_prompt_options
 from geniex.speculation import PLAIN, REFUSED, FindDraft, Speculation, decide
 from geniex.speculation_wish import NO_WISH, SpeculationWish
 from geniex.tuned import has_draft, tuned
-from geniex_catalogue.errors import (
-    ContextLengthError,
-    ModelNotFoundError,
-    NoRuntimeError,
-    PrecisionNotFoundError,
-    UsageError,
-)
+from geniex_catalogue.errors import ModelNotFoundError, PrecisionNotFoundError, UsageError
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, Use, resolve
 from geniex_catalogue.store import Store
 from geniex_runtimes import dispatcher, registry
@@ -43,6 +37,7 @@ from geniex_runtimes.contract import (
     PromptPiece,
     TextEvent,
 )
+from geniex_runtimes.errors import ContextLengthError, NoRuntimeError
 from geniex_runtimes.options import LoadOptions
 from geniex_runtimes.planning import (
     Plan,

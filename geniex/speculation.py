@@ -15,7 +15,6 @@ from geniex_catalogue.errors import (
     LoadError,
     ModelFileError,
     ModelPathError,
-    SpeculativeError,
     StoreError,
     UsageError,
 )
@@ -25,6 +24,7 @@ from geniex_catalogue.names import ModelRef
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_catalogue.store import Store
 from geniex_runtimes.contract import SPEC_FALLBACK
+from geniex_runtimes.errors import SpeculativeError
 from geniex_runtimes.options import SpeculativeOptions
 
 log = logging.getLogger("geniex.speculation")

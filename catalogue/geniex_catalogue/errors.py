@@ -1,5 +1,7 @@
 """Every error a user can meet, drawn as a tree; texts and codes are added at the edges.
 
+Those of running a model are in `geniex_runtimes/errors.py`.
+
 GenieXError
 ├── UsageError                   a flag, field or config key that cannot be honoured
 ├── ModelRefError                a name that is not a name
@@ -23,23 +25,15 @@ GenieXError
 │   └── LicenceError             a model that its licence keeps the hub from giving out
 ├── TransferError                bytes that did not arrive
 │   └── ChecksumError            bytes that arrived wrong
-├── NoRuntimeError               no runtime fits (with every refusal)
-├── RuntimeNotInstalledError     the runtime's package is missing
 ├── LoadError                    a model that does not load
 │   ├── RoleError                a file that is no model of its own
 │   ├── BundleError              a compiled bundle that is incomplete or damaged
-│   │   └── BundleTargetError    a bundle that was compiled for something else than is here
 │   └── LoadCancelledError       nobody waits for it any more
-├── MemoryBudgetError            a model larger than all the memory there may be
 ├── ServerBusyError              no room for one more request now, or the server ends
 ├── AddressError                 an address that cannot be listened at
 ├── ServerError                  the server that was asked failed, or refused
 │   └── ServerUnreachableError   nobody answers where the server should be
-├── ContextLengthError           a prompt longer than the context
-├── TemplateError                the model's chat template refused the messages
-└── GenerationError              decoding failed
-    └── WorkerCrashedError       the process that computed it ended
-        └── WorkerRestingError   it has ended so often that the next one waits a while
+└── TemplateError                the model's chat template refused the messages
 """
 
 from collections.abc import Sequence
@@ -258,20 +252,6 @@ class ChecksumError(TransferError):
     """Raised when a file's bytes do not have the hash or size that its hub states."""
 
 
-class NoRuntimeError(GenieXError):
-    """Raised when no runtime and compute unit fit; `refusals` says why, one line each."""
-
-    def __init__(self, model: str, refusals: Sequence[str], *, hint: str | None = None) -> None:
-        reasons = "; ".join(refusals) if refusals else "no runtime is installed"
-        super().__init__(f"nothing here can run `{model}`: {reasons}", hint=hint)
-        self.model = model
-        self.refusals = tuple(refusals)
-
-
-class RuntimeNotInstalledError(GenieXError):
-    """Raised when a runtime's package is missing or broken."""
-
-
 class LoadError(GenieXError):
     """Raised when a model does not load."""
 
@@ -291,35 +271,8 @@ class BundleError(LoadError):
         self.reason = reason
 
 
-class BundleTargetError(BundleError):
-    """Raised for a whole bundle that cannot run here; `needs` and `here` say what differs."""
-
-    def __init__(self, file: Path, needs: str, here: str, *, hint: str | None = None) -> None:
-        super().__init__(
-            file,
-            f"needs {needs}; here is {here}",
-            hint=hint or "`geniex hub list` shows the bundles for this machine",
-        )
-        self.needs = needs
-        self.here = here
-
-
 class LoadCancelledError(LoadError):
     """Raised when a load was given up, since nobody waits for the model any more."""
-
-
-class MemoryBudgetError(GenieXError):
-    """Raised when a model can never fit; `needed` and `budget` are bytes."""
-
-    def __init__(self, model: str, needed: int, budget: int, *, hint: str | None = None) -> None:
-        super().__init__(
-            f"`{model}` needs {size_text(needed)} of memory ({needed} bytes); "
-            f"models may take {size_text(budget)} ({budget} bytes)",
-            hint=hint or "choose a smaller precision, or a shorter `nctx`",
-        )
-        self.model = model
-        self.needed = needed
-        self.budget = budget
 
 
 class ServerBusyError(GenieXError):
@@ -346,71 +299,11 @@ class ServerUnreachableError(ServerError):
     """Raised when nobody answers where the server should be."""
 
 
-class SpeculativeError(GenieXError):
-    """Raised when speculation cannot be set up, where it was required."""
-
-
-class ContextLengthError(GenieXError):
-    """Raised when a prompt does not fit; both numbers are tokens.
-
-    `at_least`: the prompt is so long that its tokens were not counted, only bounded. `fixed`: the
-    context is as the model was compiled, and no option changes it.
-    """
-
-    def __init__(self, prompt_tokens: int, context_length: int, *, at_least: bool = False) -> None:
-        count = f"at least {prompt_tokens}" if at_least else f"{prompt_tokens}"
-        super().__init__(
-            "context_length_exceeded: the prompt, with what was said before it, has "
-            f"{count} tokens; the maximum context length is {context_length} tokens, as it is set "
-            "here",
-            hint="shorten the prompt, or raise the context with `--nctx`",
-        )
-        self.prompt_tokens = prompt_tokens
-        self.context_length = context_length
-        self.at_least = at_least
-        self.fixed = False
-
-
 class TemplateError(GenieXError):
     """Raised when a chat template refuses the messages, or is itself faulty."""
-
-
-class GenerationError(GenieXError):
-    """Raised when decoding failed."""
 
 
 def _some(names: Sequence[str]) -> str:
     """The names with commas, where there are very many only the first."""
     rest = len(names) - _NAMES_SHOWN
     return ", ".join(names[:_NAMES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-
-
-class WorkerCrashedError(GenerationError):
-    """Raised when a worker process ended; `how` follows "the worker", `words` are its last ones."""
-
-    def __init__(self, model: str, how: str, words: str = "", *, hint: str | None = None) -> None:
-        super().__init__(
-            f"the worker of `{model}` {how}" + (f" ({words})" if words else ""),
-            hint=hint or "send the request again: it gets a new worker",
-        )
-        self.model = model
-        self.how = how
-        self.words = words
-
-
-class WorkerRestingError(WorkerCrashedError):
-    """Raised for a model whose workers keep dying, until the next one is tried.
-
-    `deaths` is how many have died in a row, `retry_after` seconds.
-    """
-
-    def __init__(self, model: str, how: str, words: str, deaths: int, retry_after: float) -> None:
-        super().__init__(
-            model,
-            f"has died {deaths} times in a row and rests for {max(1, round(retry_after))} s; the "
-            f"last one {how}",
-            words,
-            hint="try again in a while, use another file, or see `geniex doctor`",
-        )
-        self.deaths = deaths
-        self.retry_after = retry_after

@@ -11,8 +11,9 @@ from geniex.cli import options as shared
 from geniex.cli.devices import machine_json, probes_table
 from geniex.cli.output import Output, table
 from geniex.config import Settings
-from geniex_catalogue.errors import BundleError, NoRuntimeError
+from geniex_catalogue.errors import BundleError
 from geniex_catalogue.sizes import size_text
+from geniex_runtimes.errors import NoRuntimeError
 from geniex_runtimes.kv_cache import kept_in
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from geniex.cli.output import one_line, say
 from geniex_catalogue import errors as e
+from geniex_runtimes import errors as r
 
 FAILED, WRONG_USE, NOT_FOUND, NETWORK, DISK, INTERRUPTED = 1, 2, 3, 4, 5, 130
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as other programs end when their reader is gone
@@ -54,26 +55,26 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.TransferError: Row(NETWORK, _AGAIN),
     e.ChecksumError: Row(NETWORK, "run it again; the damaged part is fetched anew"),
     e.DiskSpaceError: Row(DISK),
-    e.NoRuntimeError: Row(FAILED, "`geniex doctor MODEL` shows what was found and why"),
-    e.RuntimeNotInstalledError: Row(FAILED, "`geniex devices` shows what is installed"),
+    r.NoRuntimeError: Row(FAILED, "`geniex doctor MODEL` shows what was found and why"),
+    r.RuntimeNotInstalledError: Row(FAILED, "`geniex devices` shows what is installed"),
     e.LoadError: Row(FAILED, "`--log debug` tells more"),
     e.RoleError: Row(FAILED),
     e.BundleError: Row(FAILED),
-    e.BundleTargetError: Row(FAILED),
+    r.BundleTargetError: Row(FAILED),
     e.LoadCancelledError: Row(FAILED),
-    e.MemoryBudgetError: Row(FAILED),
+    r.MemoryBudgetError: Row(FAILED),
     e.ServerBusyError: Row(FAILED, "try again in a while"),
     e.AddressError: Row(FAILED, "choose another with `--host` and `--port`"),
     e.ServerError: Row(FAILED, "the server's own output says more"),
     e.ServerUnreachableError: Row(
         NETWORK, "`geniex serve` starts a server; `--host` or GENIEX_HOST says where one is"
     ),
-    e.SpeculativeError: Row(FAILED, "without `--require-spec` the answer comes all the same"),
-    e.ContextLengthError: Row(FAILED, "shorten the prompt, or raise the context with `--nctx`"),
+    r.SpeculativeError: Row(FAILED, "without `--require-spec` the answer comes all the same"),
+    r.ContextLengthError: Row(FAILED, "shorten the prompt, or raise the context with `--nctx`"),
     e.TemplateError: Row(FAILED, "the model's chat template decides what it takes"),
-    e.GenerationError: Row(FAILED, "run it again with `--log debug` to see more"),
-    e.WorkerCrashedError: Row(FAILED),
-    e.WorkerRestingError: Row(FAILED),
+    r.GenerationError: Row(FAILED, "run it again with `--log debug` to see more"),
+    r.WorkerCrashedError: Row(FAILED),
+    r.WorkerRestingError: Row(FAILED),
 }
 
 

@@ -6,8 +6,9 @@ import typer
 
 from geniex.cli.options import Json, ModelArgument, settings_of
 from geniex.cli.output import Output, one_line, table
-from geniex_catalogue.errors import BundleError, GGUFError, NoRuntimeError
+from geniex_catalogue.errors import BundleError, GGUFError
 from geniex_catalogue.sizes import size_text
+from geniex_runtimes.errors import NoRuntimeError
 
 if TYPE_CHECKING:
     from geniex.config import Settings

@@ -15,7 +15,8 @@ from geniex.cli.conversation import Conversation
 from geniex.cli.errors import tell
 from geniex.cli.output import is_dumb
 from geniex.config_file import make_data_dir
-from geniex_catalogue.errors import ContextLengthError, GenieXError, ServerError, StoreError
+from geniex_catalogue.errors import GenieXError, ServerError, StoreError
+from geniex_runtimes.errors import ContextLengthError
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

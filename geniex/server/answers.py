@@ -22,7 +22,7 @@ from geniex.server.pump import Closes, Job, Work, leased
 from geniex.server.state import ServerState
 from geniex.server.usage import Usage, geniex_of, usage_of
 from geniex.session import OpenModel
-from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.errors import GenerationError
 
 
 class Events(Closes, Protocol):

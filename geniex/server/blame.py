@@ -5,12 +5,8 @@ from typing import TypeVar
 
 from geniex.server.fields import RequestFields
 from geniex.server.pump import Job, Work
-from geniex_catalogue.errors import (
-    ContextLengthError,
-    NoRuntimeError,
-    SpeculativeError,
-    UsageError,
-)
+from geniex_catalogue.errors import UsageError
+from geniex_runtimes.errors import ContextLengthError, NoRuntimeError, SpeculativeError
 
 T = TypeVar("T")
 

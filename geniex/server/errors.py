@@ -18,6 +18,7 @@ from geniex.server.observed import observed
 from geniex.server.request_id import current_request_id
 from geniex.server.unforeseen import untold
 from geniex_catalogue import errors as e
+from geniex_runtimes import errors as r
 
 _log = logging.getLogger("geniex.server")
 
@@ -115,25 +116,25 @@ ROWS: dict[type[e.GenieXError], Row] = {
     e.TransferError: Row(500, "transfer_failed"),
     e.ChecksumError: Row(500, "transfer_failed"),
     e.DiskSpaceError: Row(500, "disk_full"),
-    e.NoRuntimeError: Row(400, "no_runtime", "model"),
-    e.RuntimeNotInstalledError: Row(500, "runtime_not_installed"),
+    r.NoRuntimeError: Row(400, "no_runtime", "model"),
+    r.RuntimeNotInstalledError: Row(500, "runtime_not_installed"),
     e.LoadError: Row(500, "model_load_failed"),
     e.RoleError: Row(400, "model_not_usable", "model"),
     e.BundleError: Row(500, "model_unusable"),
-    e.BundleTargetError: Row(400, "model_not_usable", "model"),
+    r.BundleTargetError: Row(400, "model_not_usable", "model"),
     e.LoadCancelledError: Row(503, "model_load_cancelled", retry=True),
-    e.MemoryBudgetError: Row(400, "insufficient_memory", "model"),
+    r.MemoryBudgetError: Row(400, "insufficient_memory", "model"),
     e.ServerBusyError: Row(503, "server_busy", retry=True),
     e.AddressError: Row(500, "internal_error"),
     e.ServerError: Row(500, "internal_error"),
     e.ServerUnreachableError: Row(500, "internal_error"),
     # a draft that is here and does not fit, for which clients know one code
-    e.SpeculativeError: Row(400, "draft_model_not_found", "spec_draft_model"),
-    e.ContextLengthError: Row(400, "context_length_exceeded", "messages"),
+    r.SpeculativeError: Row(400, "draft_model_not_found", "spec_draft_model"),
+    r.ContextLengthError: Row(400, "context_length_exceeded", "messages"),
     e.TemplateError: Row(400, "template_error", "messages"),
-    e.GenerationError: Row(500, "generation_failed"),
-    e.WorkerCrashedError: Row(500, "worker_crashed"),
-    e.WorkerRestingError: Row(503, "worker_crashed", retry=True),
+    r.GenerationError: Row(500, "generation_failed"),
+    r.WorkerCrashedError: Row(500, "worker_crashed"),
+    r.WorkerRestingError: Row(503, "worker_crashed", retry=True),
 }
 
 # hints that are said in other words, or for the terminal
@@ -221,7 +222,7 @@ def _body(status: int, message: str, param: str | None, code: str | None) -> Err
 
 
 def _text(error: e.GenieXError) -> str:
-    if isinstance(error, e.ContextLengthError):
+    if isinstance(error, r.ContextLengthError):
         least = "at least " if error.at_least else ""
         more = ": the context of a bundle is fixed." if error.fixed else ", or raise `nctx`."
         return (

@@ -6,8 +6,9 @@ from geniex.server.contextset import ContextSet
 from geniex.server.finder import Identity
 from geniex.server.footprint import used
 from geniex.server.planning import Case
-from geniex_catalogue.errors import MemoryBudgetError, ServerBusyError
+from geniex_catalogue.errors import ServerBusyError
 from geniex_catalogue.sizes import size_text
+from geniex_runtimes.errors import MemoryBudgetError
 
 # idle sets of contexts that one model keeps: options beyond these seldom come back
 KEPT_IDLE = 2

@@ -24,18 +24,16 @@ from geniex.speculation_wish import NO_WISH, SpeculationWish, read_wish
 from geniex_catalogue import names
 from geniex_catalogue.entries import catalogue
 from geniex_catalogue.errors import (
-    ContextLengthError,
     DraftNotFoundError,
     GenieXError,
     ModelNotFoundError,
     ModelPathError,
     ModelRefError,
-    NoRuntimeError,
-    SpeculativeError,
     UsageError,
 )
 from geniex_catalogue.regular import read_regular
 from geniex_runtimes.contract import ModelInfo
+from geniex_runtimes.errors import ContextLengthError, NoRuntimeError, SpeculativeError
 from geniex_runtimes.options import KvType, SamplingOptions
 
 _MAX_GRAMMAR: Final = 1 << 20

@@ -20,10 +20,10 @@ from geniex_catalogue.errors import (
     ModelFileError,
     ModelNotFoundError,
     ModelPathError,
-    SpeculativeError,
 )
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_catalogue.store import Store
+from geniex_runtimes.errors import SpeculativeError
 
 _REMEMBERED = 64
 

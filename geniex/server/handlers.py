@@ -14,13 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from geniex.server.errors import ErrorBody, RequestError, describe, note
-from geniex_catalogue.errors import (
-    GenerationError,
-    GenieXError,
-    LoadError,
-    ModelNotFoundError,
-    ServerBusyError,
-)
+from geniex_catalogue.errors import GenieXError, LoadError, ModelNotFoundError, ServerBusyError
+from geniex_runtimes.errors import GenerationError
 
 if TYPE_CHECKING:
     from geniex.server.state import ServerState

@@ -9,11 +9,12 @@ from geniex.server.reading import Reading
 from geniex.server.room import Room
 from geniex.session import decide_speculation, plan_on, wish_of
 from geniex.speculation import RUNTIME, SIMPLE, Speculation
-from geniex_catalogue.errors import DraftNotFoundError, GGUFError, SpeculativeError
+from geniex_catalogue.errors import DraftNotFoundError, GGUFError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import (
     HardwareProfile,
 )
+from geniex_runtimes.errors import SpeculativeError
 from geniex_runtimes.planning import (
     Plan,
 )

@@ -3,11 +3,11 @@
 Pure, as the dispatcher is; `compiled_facts` reads what the plan has to know of the bundle.
 """
 
-from geniex_catalogue.errors import NoRuntimeError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_catalogue.sizes import size_text
 from geniex_runtimes import compute, memory
 from geniex_runtimes.contract import Device, HardwareProfile
+from geniex_runtimes.errors import NoRuntimeError
 from geniex_runtimes.options import NPU, SIMULATOR
 from geniex_runtimes.planning import Compiled, Plan, Wish
 

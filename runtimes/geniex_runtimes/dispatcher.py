@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from geniex_catalogue.errors import NoRuntimeError, UsageError
+from geniex_catalogue.errors import UsageError
 from geniex_catalogue.gguf import GGUFHeader
 from geniex_catalogue.precision import label_of
 from geniex_catalogue.resolver import ResolvedModel
@@ -20,6 +20,7 @@ from geniex_catalogue.sizes import size_text
 from geniex_runtimes import compute, kv_cache, memory
 from geniex_runtimes.bundle_plan import plan_bundle
 from geniex_runtimes.contract import Availability, Device, HardwareProfile
+from geniex_runtimes.errors import NoRuntimeError
 from geniex_runtimes.options import ComputeUnit, KvType
 from geniex_runtimes.planning import (
     Compiled,

@@ -7,14 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from geniex_catalogue.errors import (
-    ContextLengthError,
-    GenerationError,
-    GenieXError,
-    LoadError,
-    SpeculativeError,
-    UsageError,
-)
+from geniex_catalogue.errors import GenieXError, LoadError, UsageError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import (
     SPEC_FALLBACK,
@@ -31,6 +24,7 @@ from geniex_runtimes.contract import (
     SpecState,
     TokenLogprob,
 )
+from geniex_runtimes.errors import ContextLengthError, GenerationError, SpeculativeError
 from geniex_runtimes.fake_text import FakeText
 from geniex_runtimes.options import LoadOptions
 

@@ -6,9 +6,10 @@ Others may bring a runtime as an entry point of the group `geniex.runtimes.v1`.
 import importlib
 from dataclasses import replace
 
-from geniex_catalogue.errors import RuntimeNotInstalledError, UsageError
+from geniex_catalogue.errors import UsageError
 from geniex_catalogue.extras import EXTRAS, install
 from geniex_runtimes.contract import Availability, Runtime
+from geniex_runtimes.errors import RuntimeNotInstalledError
 
 ENTRY_POINTS = "geniex.runtimes.v1"
 

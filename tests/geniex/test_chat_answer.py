@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import geniex
-from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.fake import FakeModel, FakeRuntime, Script
 
 Install = Callable[[FakeRuntime], FakeRuntime]

@@ -21,7 +21,6 @@ from geniex.session import (
     open_model,
 )
 from geniex_catalogue.errors import (
-    ContextLengthError,
     LoadError,
     ModelNotFoundError,
     PrecisionNotFoundError,
@@ -29,6 +28,7 @@ from geniex_catalogue.errors import (
     UsageError,
 )
 from geniex_runtimes.contract import PromptPiece
+from geniex_runtimes.errors import ContextLengthError
 from geniex_runtimes.fake import CHAT_TEMPLATE, FakeModel, FakeRuntime, Script
 from geniex_runtimes.options import SamplingOptions
 

@@ -9,18 +9,13 @@ import pytest
 
 from geniex.speculation import MEDIA_IGNORED, Speculation, decide
 from geniex.speculation_wish import SpeculationWish, read_wish
-from geniex_catalogue.errors import (
-    GenieXError,
-    HubNotFoundError,
-    ModelNotFoundError,
-    SpeculativeError,
-    UsageError,
-)
+from geniex_catalogue.errors import GenieXError, HubNotFoundError, ModelNotFoundError, UsageError
 from geniex_catalogue.hubs.localfs import import_path
 from geniex_catalogue.names import ModelRef
 from geniex_catalogue.resolver import PullNeeded, ResolvedModel, resolve
 from geniex_catalogue.store import Store
 from geniex_runtimes.contract import SPEC_FALLBACK
+from geniex_runtimes.errors import SpeculativeError
 from geniex_runtimes.options import SpeculativeOptions
 from tests.ggufwriter import build, entry, small, tensor
 

@@ -8,13 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from geniex_catalogue.errors import (
-    ContextLengthError,
-    GenerationError,
-    LoadError,
-    SpeculativeError,
-    UsageError,
-)
+from geniex_catalogue.errors import LoadError, UsageError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import (
     Done,
@@ -25,6 +19,7 @@ from geniex_runtimes.contract import (
     Runtime,
     TextEvent,
 )
+from geniex_runtimes.errors import ContextLengthError, GenerationError, SpeculativeError
 from geniex_runtimes.fake import BOS, EOS, FakeModel, FakeRuntime, Script
 from geniex_runtimes.options import LoadOptions, SpeculativeOptions
 

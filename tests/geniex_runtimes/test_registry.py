@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from geniex_catalogue.errors import RuntimeNotInstalledError, UsageError
+from geniex_catalogue.errors import UsageError
 from geniex_catalogue.extras import install
 from geniex_runtimes import registry
+from geniex_runtimes.errors import RuntimeNotInstalledError
 from geniex_runtimes.fake import FakeRuntime
 from geniex_runtimes.qairt import device
 

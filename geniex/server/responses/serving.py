@@ -19,7 +19,8 @@ from geniex.server.responses.output import Json
 from geniex.server.responses.protocol import ResponsesRequest
 from geniex.server.state import ServerState
 from geniex.session import OpenModel
-from geniex_catalogue.errors import ContextLengthError, GenieXError, SchemaError, TemplateError
+from geniex_catalogue.errors import GenieXError, SchemaError, TemplateError
+from geniex_runtimes.errors import ContextLengthError
 
 
 async def respond(state: ServerState, body: ResponsesRequest, request: Request) -> Response:

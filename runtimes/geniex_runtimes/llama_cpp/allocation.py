@@ -5,9 +5,9 @@ slow and works. What a context needs has no file behind it: a system that has pr
 has ends some process when it is used, and mostly that is this one.
 """
 
-from geniex_catalogue.errors import MemoryBudgetError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import memory
+from geniex_runtimes.errors import MemoryBudgetError
 from geniex_runtimes.hardware import cgroup, ram, sources
 from geniex_runtimes.options import LoadOptions
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from geniex_catalogue.errors import GenerationError, LoadError
+from geniex_catalogue.errors import LoadError
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.kv_cache import is_quantised
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.library import Library

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from geniex_catalogue.errors import RuntimeNotInstalledError
 from geniex_runtimes.contract import Device
+from geniex_runtimes.errors import RuntimeNotInstalledError
 from geniex_runtimes.options import ComputeUnit
 
 log = logging.getLogger("geniex.llama_cpp")

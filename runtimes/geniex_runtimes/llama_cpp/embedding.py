@@ -7,13 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from geniex_catalogue.errors import (
-    ContextLengthError,
-    GenerationError,
-    GenieXError,
-    LoadError,
-    UsageError,
-)
+from geniex_catalogue.errors import GenieXError, LoadError, UsageError
 from geniex_runtimes.contract import (
     Embedding,
     Generation,
@@ -21,6 +15,7 @@ from geniex_runtimes.contract import (
     ModelInfo,
     PromptPiece,
 )
+from geniex_runtimes.errors import ContextLengthError, GenerationError
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import CPU_ROWS
 from geniex_runtimes.llama_cpp.library import Library

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.contract import FinishReason
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.llama_cpp import sampling
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.company import Limits
@@ -65,6 +65,7 @@ class Engine:
         self._inbox: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._closing = False
         self._lock = threading.Lock()
+        self._aborting = threading.Lock()  # held for moments: whether a task is alone, and its end
         self._thread = threading.Thread(target=self._run, name="geniex-engine", daemon=True)
         self._thread.start()
 
@@ -81,8 +82,9 @@ class Engine:
     def cancel(self, task: Task) -> None:
         """End a task: within the running turn when it is alone, else after it."""
         task.cancelled = True
-        if all(slot.task in (None, task) for slot in self._slots):
-            self._context.abort()
+        with self._aborting:
+            if all(slot.task in (None, task) for slot in self._slots):
+                self._context.abort()
         self._inbox.put(None)
 
     def close(self) -> None:
@@ -102,6 +104,7 @@ class Engine:
                 self._context.abort(False)  # before the flags are read: no cancel is missed
                 self._drop_cancelled()
                 self._seating.assign(self._waiting)
+                self._keep_from_abort()
                 if any(slot.task for slot in self._slots) and not self._closing:
                     self._turn()
             sound = True
@@ -115,6 +118,13 @@ class Engine:
             self._end_all(None)
             if sound:
                 self._seating.end()
+
+    def _keep_from_abort(self) -> None:
+        """Take back a stop that was meant for a task alone: others have come beside it since."""
+        with self._aborting:
+            alive = any(slot.task and not slot.task.cancelled for slot in self._slots)
+            if alive and not self._closing:
+                self._context.abort(False)
 
     def _receive(self, *, wait: bool = True) -> None:
         """Take what has arrived; sleep when there is nothing to do."""

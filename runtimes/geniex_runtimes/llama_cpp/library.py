@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from geniex_catalogue.errors import RuntimeNotInstalledError
+from geniex_runtimes.errors import RuntimeNotInstalledError
 
 log = logging.getLogger("geniex.llama_cpp")
 

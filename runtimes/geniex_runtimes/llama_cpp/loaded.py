@@ -5,8 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Self
 
-from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.contract import ModelInfo
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.llama_cpp import heap
 from geniex_runtimes.llama_cpp.shelf import SHELF
 from geniex_runtimes.llama_cpp.weights import Weights

@@ -9,14 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import geniex_catalogue
-from geniex_catalogue.errors import (
-    ContextLengthError,
-    GenerationError,
-    GenieXError,
-    LoadError,
-    RuntimeNotInstalledError,
-    UsageError,
-)
+from geniex_catalogue.errors import GenieXError, LoadError, UsageError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.answer import Answer
 from geniex_runtimes.contract import (
@@ -29,6 +22,7 @@ from geniex_runtimes.contract import (
     PromptPiece,
 )
 from geniex_runtimes.emitter import Emitter
+from geniex_runtimes.errors import ContextLengthError, GenerationError, RuntimeNotInstalledError
 from geniex_runtimes.llama_cpp import (
     allocation,
     company,

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.llama_cpp.company import Limits
 from geniex_runtimes.llama_cpp.context import CPU_ROWS, Context
 from geniex_runtimes.llama_cpp.keeping import BEFORE_ANSWER, LEAST, Usable

@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
-from geniex_catalogue.errors import GenieXError, LoadError, SpeculativeError
+from geniex_catalogue.errors import GenieXError, LoadError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import children
 from geniex_runtimes.contract import PromptPiece
+from geniex_runtimes.errors import SpeculativeError
 from geniex_runtimes.llama_cpp import library, survival
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions

@@ -5,8 +5,9 @@ import functools
 import re
 from collections.abc import Sequence, Set
 
-from geniex_catalogue.errors import GenerationError, UsageError
+from geniex_catalogue.errors import UsageError
 from geniex_runtimes.contract import PromptPiece
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.request import runs
 

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from geniex_catalogue.errors import BundleError, BundleTargetError, GenieXError
+from geniex_catalogue.errors import BundleError, GenieXError
+from geniex_runtimes.errors import BundleTargetError
 from geniex_runtimes.qairt.bundle import read_bundle
 from geniex_runtimes.qairt.device import this_device
 from geniex_runtimes.qairt.verification import check_whole, verify

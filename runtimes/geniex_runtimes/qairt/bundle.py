@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from geniex_catalogue.bundle_files import BUNDLE_CONFIG, BUNDLE_FACTS
-from geniex_catalogue.errors import BundleError, BundleTargetError
+from geniex_catalogue.errors import BundleError
+from geniex_runtimes.errors import BundleTargetError
 from geniex_runtimes.options import SamplingOptions
 from geniex_runtimes.qairt.bundle_facts import (
     GraphName,

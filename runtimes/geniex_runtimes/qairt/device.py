@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from geniex_catalogue.errors import RuntimeNotInstalledError
 from geniex_catalogue.extras import install
+from geniex_runtimes.errors import RuntimeNotInstalledError
 from geniex_runtimes.hardware import chipset
 from geniex_runtimes.hardware.sources import Sources, this_machine
 from geniex_runtimes.options import NPU, SIMULATOR

@@ -8,14 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from geniex_catalogue.errors import (
-    GenerationError,
-    GenieXError,
-    LoadError,
-    UsageError,
-    WorkerCrashedError,
-)
+from geniex_catalogue.errors import GenieXError, LoadError, UsageError
 from geniex_runtimes.contract import Done, Event, Profile, TextEvent
+from geniex_runtimes.errors import GenerationError, WorkerCrashedError
 from geniex_runtimes.options import QairtEngine
 from geniex_runtimes.qairt import protocol
 from geniex_runtimes.qairt.bundle_paths import DAMAGED

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from geniex_catalogue.errors import GenerationError, RuntimeNotInstalledError, UsageError
+from geniex_catalogue.errors import UsageError
 from geniex_catalogue.extras import install
+from geniex_runtimes.errors import GenerationError, RuntimeNotInstalledError
 from geniex_runtimes.qairt.gbnf import fault, read
 from geniex_runtimes.qairt.gbnf_lark import as_lark
 

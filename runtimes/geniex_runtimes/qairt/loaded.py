@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from geniex_catalogue.errors import ContextLengthError, UsageError
+from geniex_catalogue.errors import UsageError
 from geniex_runtimes.answer import Answer
 from geniex_runtimes.contract import Embedding, GenerationRequest, ModelInfo, PromptPiece
+from geniex_runtimes.errors import ContextLengthError
 from geniex_runtimes.options import SamplingOptions
 from geniex_runtimes.qairt import protocol
 from geniex_runtimes.qairt.foreman import Foreman, Task

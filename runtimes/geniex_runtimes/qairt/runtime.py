@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from geniex_catalogue.errors import GenieXError, RuntimeNotInstalledError, UsageError
+from geniex_catalogue.errors import GenieXError, UsageError
 from geniex_catalogue.extras import install
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import Availability, Device, ModelInfo
+from geniex_runtimes.errors import RuntimeNotInstalledError
 from geniex_runtimes.options import LoadOptions
 from geniex_runtimes.qairt.bundle import Bundle, read_bundle
 from geniex_runtimes.qairt.device import QairtDevice, installed_libraries, this_device

@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.contract import TokenLogprob
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.options import SamplingOptions
 
 REPETITION_WINDOW = 64  # tokens that the repetition penalty looks back on, as in llama.cpp

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from geniex_catalogue.errors import BundleError, BundleTargetError
+from geniex_catalogue.errors import BundleError
+from geniex_runtimes.errors import BundleTargetError
 from geniex_runtimes.qairt.bundle import Bundle
 from geniex_runtimes.qairt.context_header import ContextHeader, read_context_header
 from geniex_runtimes.qairt.device import QairtDevice

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from geniex_catalogue.errors import BundleError, RuntimeNotInstalledError, UsageError
+from geniex_catalogue.errors import BundleError, UsageError
 from geniex_catalogue.extras import install
 from geniex_runtimes.contract import PromptPiece
+from geniex_runtimes.errors import RuntimeNotInstalledError
 from geniex_runtimes.request import runs
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")

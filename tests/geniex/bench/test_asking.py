@@ -8,8 +8,8 @@ import pytest
 
 from geniex.bench.asking import Asker
 from geniex.bench.plan import Shape
-from geniex_catalogue.errors import GenerationError
 from geniex_catalogue.resolver import ResolvedModel
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.fake import EOS, FakeModel, FakeRuntime, Script
 from geniex_runtimes.options import LoadOptions
 

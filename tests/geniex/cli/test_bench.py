@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from geniex.bench.asking import Asker, Sample
-from geniex_catalogue.errors import GenerationError, LoadError
+from geniex_catalogue.errors import LoadError
 from geniex_runtimes.contract import SPEC_FALLBACK
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.fake import FakeModel, FakeRuntime, Script
 from geniex_runtimes.options import LoadOptions
 from tests.cliharness import Cli, Result

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from geniex.server.state import ServerState
-from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.errors import GenerationError
 from tests.geniex.server.conftest import MODEL, Serve
 
 OK, ERRORS = "http://chat.example.org", "http://other.example.org"

@@ -11,8 +11,8 @@ import pytest
 from openai.types import Completion
 from openai.types.completion_create_params import CompletionCreateParamsBase
 
-from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.contract import PromptPiece
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.fake import FakeModel, Script
 from tests.geniex.server.clients.strict import strictly
 from tests.geniex.server.door import HELLO, Door, Runtime, opened

@@ -9,13 +9,9 @@ from geniex.config import Settings
 from geniex.server import finder as finders
 from geniex.server.finder import Finder, identity_of
 from geniex_catalogue import resolver
-from geniex_catalogue.errors import (
-    AmbiguousModelError,
-    ModelNotFoundError,
-    SpeculativeError,
-    StoreError,
-)
+from geniex_catalogue.errors import AmbiguousModelError, ModelNotFoundError, StoreError
 from geniex_catalogue.gguf import read_header
+from geniex_runtimes.errors import SpeculativeError
 
 
 @pytest.fixture

@@ -18,11 +18,10 @@ from geniex_catalogue.errors import (
     LoadCancelledError,
     LoadError,
     ModelNotFoundError,
-    NoRuntimeError,
     ServerBusyError,
-    SpeculativeError,
     UsageError,
 )
+from geniex_runtimes.errors import NoRuntimeError, SpeculativeError
 from geniex_runtimes.fake import FakeRuntime, Script
 from tests.geniex.server.pools import Going, Loads, Models, eventually, names, pool_of
 

@@ -9,7 +9,8 @@ import pytest
 from geniex.config import Settings
 from geniex.server.pool import ModelWish, Pool, PoolOptions
 from geniex.speculation_wish import read_wish
-from geniex_catalogue.errors import BundleError, DraftNotFoundError, NoRuntimeError
+from geniex_catalogue.errors import BundleError, DraftNotFoundError
+from geniex_runtimes.errors import NoRuntimeError
 from geniex_runtimes.options import SIMULATOR
 from tests.geniex.scripted_bundle import CONTEXT, install_qairt, write_bundle
 from tests.geniex.server.pools import Loads, eventually

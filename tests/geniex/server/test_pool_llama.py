@@ -13,7 +13,7 @@ from geniex.config import Settings
 from geniex.server.pool import Lease, ModelWish, Pool, PoolOptions
 from geniex.session import Answer, AnswerOptions
 from geniex.speculation_wish import read_wish
-from geniex_catalogue.errors import NoRuntimeError
+from geniex_runtimes.errors import NoRuntimeError
 from geniex_runtimes.llama_cpp import library
 from geniex_runtimes.options import SamplingOptions
 from tests.geniex.server.pools import Going, eventually

@@ -13,13 +13,9 @@ import pytest
 from geniex.server.pool import Lease, ModelWish, Pool
 from geniex.session import Answer, AnswerOptions
 from geniex.speculation_wish import read_wish
-from geniex_catalogue.errors import (
-    LoadCancelledError,
-    MemoryBudgetError,
-    ModelNotFoundError,
-    ServerBusyError,
-)
+from geniex_catalogue.errors import LoadCancelledError, ModelNotFoundError, ServerBusyError
 from geniex_runtimes import hardware
+from geniex_runtimes.errors import MemoryBudgetError
 from geniex_runtimes.fake import FakeRuntime, Script
 from tests.geniex.conftest import MACHINE
 from tests.geniex.server.pools import CONTEXT, Going, Loads, Models, eventually, names, pool_of

@@ -11,7 +11,7 @@ from starlette.types import Message
 
 from geniex.server.errors import ErrorBody, RequestError
 from geniex.server.sse import DONE, PING, EventStream, event, stream
-from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.errors import GenerationError
 
 PATIENCE = 30.0
 FOR_EVER = 1000.0

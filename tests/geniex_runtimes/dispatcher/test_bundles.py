@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from geniex_catalogue.errors import NoRuntimeError, UsageError
+from geniex_catalogue.errors import UsageError
 from geniex_runtimes import dispatcher
 from geniex_runtimes.contract import Availability, Device, HardwareProfile
+from geniex_runtimes.errors import NoRuntimeError
 from geniex_runtimes.options import NPU, SIMULATOR
 from geniex_runtimes.planning import Compiled, Plan, Wish
 from tests.geniex_runtimes.models import ADRENO, GB, HERE, HTP0, machine, model

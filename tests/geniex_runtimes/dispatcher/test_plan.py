@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geniex_catalogue.errors import GenieXError, NoRuntimeError, UsageError
+from geniex_catalogue.errors import GenieXError, UsageError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import dispatcher
 from geniex_runtimes.contract import (
     Availability,
     HardwareProfile,
 )
+from geniex_runtimes.errors import NoRuntimeError
 from geniex_runtimes.planning import (
     Wish,
 )

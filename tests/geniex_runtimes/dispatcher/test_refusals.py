@@ -4,13 +4,14 @@ import re
 
 import pytest
 
-from geniex_catalogue.errors import NoRuntimeError, UsageError
+from geniex_catalogue.errors import UsageError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes import dispatcher
 from geniex_runtimes.contract import (
     Availability,
     HardwareProfile,
 )
+from geniex_runtimes.errors import NoRuntimeError
 from geniex_runtimes.planning import (
     Wish,
 )

@@ -2,9 +2,9 @@
 
 import pytest
 
-from geniex_catalogue.errors import NoRuntimeError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import HardwareProfile
+from geniex_runtimes.errors import NoRuntimeError
 from geniex_runtimes.planning import Wish
 from tests.geniex_runtimes.dispatcher.machines import GAMER, PLAIN, RB3, SNAPDRAGON, plan
 from tests.geniex_runtimes.models import GB, model

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from geniex_catalogue.errors import MemoryBudgetError
+from geniex_runtimes.errors import MemoryBudgetError
 from geniex_runtimes.llama_cpp import allocation
 from geniex_runtimes.llama_cpp.runtime import LlamaCppRuntime
 from geniex_runtimes.options import LoadOptions

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from geniex_catalogue.errors import RuntimeNotInstalledError
 from geniex_runtimes.contract import Device
+from geniex_runtimes.errors import RuntimeNotInstalledError
 from geniex_runtimes.llama_cpp import devices, library
 
 CPU, GPU, INTEGRATED, ACCELERATOR, META = range(5)

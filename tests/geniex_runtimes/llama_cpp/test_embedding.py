@@ -11,13 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from geniex_catalogue.errors import (
-    ContextLengthError,
-    GenerationError,
-    LoadError,
-    UsageError,
-)
+from geniex_catalogue.errors import LoadError, UsageError
 from geniex_runtimes.contract import GenerationRequest, LoadedModel, PromptPiece
+from geniex_runtimes.errors import ContextLengthError, GenerationError
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.runtime import LlamaCppRuntime
 from geniex_runtimes.options import LoadOptions, SpeculativeOptions

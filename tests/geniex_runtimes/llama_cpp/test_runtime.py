@@ -5,13 +5,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from geniex_catalogue.errors import (
-    ContextLengthError,
-    GenerationError,
-    LoadError,
-    UsageError,
-)
+from geniex_catalogue.errors import LoadError, UsageError
 from geniex_runtimes.contract import Done, GenerationRequest, PromptPiece, Runtime, TextEvent
+from geniex_runtimes.errors import ContextLengthError, GenerationError
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
 from geniex_runtimes.llama_cpp.vocab import Vocab
 from geniex_runtimes.options import LoadOptions, SamplingOptions

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from geniex_catalogue.errors import GenerationError
 from geniex_runtimes.contract import Done, GenerationRequest, PromptPiece
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
 from geniex_runtimes.options import SamplingOptions, SpeculativeOptions
 from tests.geniex_runtimes.llama_cpp.answers import GREEDY, answer, load, resolved, turn

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from geniex_catalogue.errors import LoadError, SpeculativeError
+from geniex_catalogue.errors import LoadError
+from geniex_runtimes.errors import SpeculativeError
 from geniex_runtimes.llama_cpp import survival, trial
 from geniex_runtimes.llama_cpp.speculative.pair import Mode
 from geniex_runtimes.llama_cpp.trial import Trial, check

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from geniex_catalogue.errors import BundleError, BundleTargetError
+from geniex_catalogue.errors import BundleError
+from geniex_runtimes.errors import BundleTargetError
 from geniex_runtimes.options import SamplingOptions
 from geniex_runtimes.qairt.bundle import read_bundle
 from geniex_runtimes.qairt.bundle_json import MAX_JSON

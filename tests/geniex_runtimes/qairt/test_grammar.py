@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geniex_catalogue.errors import GenerationError, RuntimeNotInstalledError, UsageError
+from geniex_catalogue.errors import UsageError
+from geniex_runtimes.errors import GenerationError, RuntimeNotInstalledError
 from geniex_runtimes.qairt.grammar import GrammarMatcher, Grammars
 from tests.geniex.judge import Judge
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from ci.qairt_bundles.corpus import MANY_BYTES, PROMPTS
-from geniex_catalogue.errors import ContextLengthError, GenerationError, UsageError
+from geniex_catalogue.errors import UsageError
 from geniex_runtimes.contract import PromptPiece, TextEvent
+from geniex_runtimes.errors import ContextLengthError, GenerationError
 from geniex_runtimes.options import SIMULATOR, SamplingOptions
 from geniex_runtimes.qairt.loaded import QairtModel
 from tests.geniex_runtimes.qairt.loading import ask, load, split

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.options import SamplingOptions
 from geniex_runtimes.qairt.sampler import Floats, Sampler, logprob
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from geniex_catalogue.errors import BundleError, BundleTargetError, RuntimeNotInstalledError
+from geniex_catalogue.errors import BundleError
+from geniex_runtimes.errors import BundleTargetError, RuntimeNotInstalledError
 from geniex_runtimes.hardware.sources import this_machine
 from geniex_runtimes.qairt import device as devices
 from geniex_runtimes.qairt import verification

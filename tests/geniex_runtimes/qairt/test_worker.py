@@ -12,13 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from geniex_catalogue.errors import (
-    GenerationError,
-    LoadError,
-    RuntimeNotInstalledError,
-    UsageError,
-    WorkerCrashedError,
-)
+from geniex_catalogue.errors import LoadError, UsageError
+from geniex_runtimes.errors import GenerationError, RuntimeNotInstalledError, WorkerCrashedError
 from geniex_runtimes.options import LoadOptions
 from geniex_runtimes.qairt import foreman, process, runtime
 from geniex_runtimes.qairt.loaded import QairtModel

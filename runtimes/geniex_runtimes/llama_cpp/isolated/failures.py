@@ -1,6 +1,7 @@
 """Errors on their way out of a worker: told by class, text and hint, and raised again."""
 
 from geniex_catalogue import errors as e
+from geniex_runtimes import errors as r
 from geniex_runtimes.llama_cpp.isolated.messages import Failed
 
 # those that are made of a message and a hint alone; others go as the first of these they are
@@ -9,11 +10,11 @@ _PLAIN: dict[str, type[e.GenieXError]] = {
     for kind in (
         e.UsageError,
         e.ModelFileError,
-        e.RuntimeNotInstalledError,
-        e.SpeculativeError,
+        r.RuntimeNotInstalledError,
+        r.SpeculativeError,
         e.LoadError,
         e.RoleError,
-        e.GenerationError,
+        r.GenerationError,
         e.GenieXError,
     )
 }
@@ -21,7 +22,7 @@ _PLAIN: dict[str, type[e.GenieXError]] = {
 
 def told(number: int, error: Exception, *, loading: bool = False) -> Failed:
     """The report of an error; one that is no GenieXError is a fault of ours, and is named."""
-    if isinstance(error, e.ContextLengthError):
+    if isinstance(error, r.ContextLengthError):
         numbers = (error.prompt_tokens, error.context_length, int(error.at_least))
         return Failed(number, "ContextLengthError", error.message, error.hint, numbers)
     if not isinstance(error, e.GenieXError):
@@ -36,6 +37,6 @@ def error_of(failed: Failed) -> e.GenieXError:
     """The error that was told."""
     if failed.kind == "ContextLengthError":
         prompt, context, at_least = failed.numbers
-        return e.ContextLengthError(prompt, context, at_least=bool(at_least))
-    kind = _PLAIN.get(failed.kind, e.GenerationError)
+        return r.ContextLengthError(prompt, context, at_least=bool(at_least))
+    kind = _PLAIN.get(failed.kind, r.GenerationError)
     return kind(failed.message, hint=failed.hint)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from geniex_catalogue.errors import LoadError, WorkerCrashedError
+from geniex_catalogue.errors import LoadError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import SPEC_FALLBACK, ModelInfo
+from geniex_runtimes.errors import WorkerCrashedError
 from geniex_runtimes.llama_cpp.isolated import messages
 from geniex_runtimes.llama_cpp.isolated.remote import Remote
 from geniex_runtimes.llama_cpp.isolated.roster import ROSTER, files_of

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Self, TypeVar
 
-from geniex_catalogue.errors import GenerationError, GenieXError, LoadError
+from geniex_catalogue.errors import GenieXError, LoadError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.answer import Answer
 from geniex_runtimes.contract import Embedding, GenerationRequest, ModelInfo, PromptPiece
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.llama_cpp.isolated import loading, messages
 from geniex_runtimes.llama_cpp.isolated.inbox import News
 from geniex_runtimes.llama_cpp.isolated.remote import Ask, Remote

@@ -8,15 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from geniex_catalogue.errors import (
-    GenerationError,
-    GenieXError,
-    LoadError,
-    UsageError,
-    WorkerCrashedError,
-)
+from geniex_catalogue.errors import GenieXError, LoadError, UsageError
 from geniex_runtimes.answer import Answer
 from geniex_runtimes.contract import Done, GenerationRequest, TextEvent
+from geniex_runtimes.errors import GenerationError, WorkerCrashedError
 from geniex_runtimes.llama_cpp.isolated import failures, messages
 from geniex_runtimes.llama_cpp.isolated.inbox import Inbox, News
 from geniex_runtimes.llama_cpp.isolated.process import LlamaProcess

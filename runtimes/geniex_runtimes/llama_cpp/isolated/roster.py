@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from geniex_catalogue.errors import LoadError, WorkerRestingError
+from geniex_catalogue.errors import LoadError
+from geniex_runtimes.errors import WorkerRestingError
 from geniex_runtimes.llama_cpp.isolated.remote import Remote
 
 # device, inode, size and time of change of each file

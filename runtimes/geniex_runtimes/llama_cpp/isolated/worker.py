@@ -17,10 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from geniex_catalogue.errors import GenerationError, LoadError
+from geniex_catalogue.errors import LoadError
 from geniex_catalogue.gguf import join_shards, read_header
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import Event
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.llama_cpp.embedding import LlamaCppEmbedder
 from geniex_runtimes.llama_cpp.isolated import failures, messages
 from geniex_runtimes.llama_cpp.isolated.outbox import Outbox

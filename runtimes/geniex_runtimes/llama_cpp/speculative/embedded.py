@@ -1,7 +1,7 @@
 """Next-token heads in a model's own file: which of them llama.cpp can run."""
 
-from geniex_catalogue.errors import SpeculativeError
 from geniex_catalogue.gguf import GGUFHeader
+from geniex_runtimes.errors import SpeculativeError
 
 # Architectures whose heads llama.cpp evaluates, with what each head needs besides its projection.
 # Of all others it keeps the tensors at most, and makes a context that computes something else.

@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import BATCH_ROWS, Context
 from geniex_runtimes.llama_cpp.library import Library

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn, TypeAlias
 
-from geniex_catalogue.errors import SpeculativeError
 from geniex_catalogue.gguf import GGUFHeader
+from geniex_runtimes.errors import SpeculativeError
 from geniex_runtimes.llama_cpp.speculative import vocabularies
 from geniex_runtimes.llama_cpp.speculative.embedded import check_heads
 

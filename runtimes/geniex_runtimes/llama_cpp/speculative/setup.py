@@ -4,9 +4,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from geniex_catalogue.errors import GenieXError, GGUFError, LoadError, SpeculativeError
+from geniex_catalogue.errors import GenieXError, GGUFError, LoadError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import SPEC_FALLBACK
+from geniex_runtimes.errors import SpeculativeError
 from geniex_runtimes.llama_cpp import soundness, trial
 from geniex_runtimes.llama_cpp.context import Context, ContextOptions
 from geniex_runtimes.llama_cpp.library import Library

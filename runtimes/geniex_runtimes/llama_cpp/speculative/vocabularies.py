@@ -3,8 +3,8 @@
 import struct
 from pathlib import Path
 
-from geniex_catalogue.errors import SpeculativeError
 from geniex_catalogue.gguf import ArrayInfo, GGUFHeader
+from geniex_runtimes.errors import SpeculativeError
 
 # by how much llama.cpp lets two vocabularies differ in length: models are padded differently
 SPARE_TOKENS = 128

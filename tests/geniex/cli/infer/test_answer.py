@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from geniex_catalogue.errors import GenerationError, LoadError
+from geniex_catalogue.errors import LoadError
 from geniex_runtimes.contract import PromptPiece
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.fake import Script
 from tests.cliharness import Cli
 from tests.geniex.cli.infer.recorder import HELLO, Install, Recorder

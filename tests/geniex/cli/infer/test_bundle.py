@@ -13,8 +13,9 @@ from geniex.config import Settings
 from geniex.session import open_model
 from geniex.speculation import check_before_pull
 from geniex.speculation_wish import read_wish
-from geniex_catalogue.errors import ContextLengthError, SpeculativeError, UsageError
+from geniex_catalogue.errors import UsageError
 from geniex_catalogue.names import parse
+from geniex_runtimes.errors import ContextLengthError, SpeculativeError
 from geniex_runtimes.fake import FakeRuntime
 from geniex_runtimes.options import SIMULATOR
 from tests.cliharness import Cli

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.fake import Script
 from tests.cliharness import Cli
 from tests.geniex.cli.infer.recorder import HELLO, Install, Recorder

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from geniex_catalogue.errors import GenerationError, LoadError
+from geniex_catalogue.errors import LoadError
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.fake import Script
 from tests.geniex.server.chat_completions.conftest import Over
 from tests.geniex.server.chat_completions.official import MODEL, answered, chunks

@@ -7,7 +7,8 @@ import openai
 import pytest
 from openai import OpenAI
 
-from geniex_catalogue.errors import GenerationError, ServerBusyError
+from geniex_catalogue.errors import ServerBusyError
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.fake import Script
 from tests.geniex.server.door import GREETING, Door, Runtime, opened
 

@@ -9,7 +9,7 @@ import pytest
 from openai.types.responses import ResponseErrorEvent
 
 from geniex.server import sse
-from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.fake import Script
 from tests.geniex.server.clients.strict import strictly
 from tests.geniex.server.door import HELLO, Runtime, opened, wait_for

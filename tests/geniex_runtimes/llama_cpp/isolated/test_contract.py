@@ -7,14 +7,9 @@ from typing import Any
 
 import pytest
 
-from geniex_catalogue.errors import (
-    ContextLengthError,
-    GenerationError,
-    LoadError,
-    SpeculativeError,
-    UsageError,
-)
+from geniex_catalogue.errors import LoadError, UsageError
 from geniex_runtimes.contract import Done, GenerationRequest, LoadedModel, PromptPiece, TextEvent
+from geniex_runtimes.errors import ContextLengthError, GenerationError, SpeculativeError
 from geniex_runtimes.llama_cpp.isolated.model import IsolatedModel
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
 from geniex_runtimes.options import LoadOptions, SamplingOptions, SpeculativeOptions

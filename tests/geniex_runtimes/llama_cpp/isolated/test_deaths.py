@@ -13,8 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from geniex_catalogue.errors import LoadError, WorkerCrashedError, WorkerRestingError
+from geniex_catalogue.errors import LoadError
 from geniex_runtimes.contract import SPEC_FALLBACK, Done, PromptPiece
+from geniex_runtimes.errors import WorkerCrashedError, WorkerRestingError
 from geniex_runtimes.llama_cpp.isolated import process, remote, roster
 from geniex_runtimes.llama_cpp.isolated.model import IsolatedModel
 from geniex_runtimes.options import SpeculativeOptions

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from geniex_catalogue import errors as e
+from geniex_runtimes import errors as r
 from geniex_runtimes.contract import (
     GenerationRequest,
     ModelInfo,
@@ -129,10 +130,10 @@ def test_what_is_almost_a_message(body: bytes) -> None:
     [
         pytest.param(e.UsageError("no", hint="so"), e.UsageError, id="usage"),
         pytest.param(e.LoadError("no"), e.LoadError, id="load"),
-        pytest.param(e.SpeculativeError("no", hint="so"), e.SpeculativeError, id="speculative"),
-        pytest.param(e.ContextLengthError(9, 5), e.ContextLengthError, id="context"),
+        pytest.param(r.SpeculativeError("no", hint="so"), r.SpeculativeError, id="speculative"),
+        pytest.param(r.ContextLengthError(9, 5), r.ContextLengthError, id="context"),
         pytest.param(
-            e.ContextLengthError(9, 5, at_least=True), e.ContextLengthError, id="context-at-least"
+            r.ContextLengthError(9, 5, at_least=True), r.ContextLengthError, id="context-at-least"
         ),
         pytest.param(e.SchemaError("no", "a", "b"), e.UsageError, id="nearest-base"),
         pytest.param(e.GGUFError("a.gguf", "cut"), e.LoadError, id="gguf"),
@@ -142,11 +143,11 @@ def test_an_error_arrives_as_what_it_is(error: e.GenieXError, as_: type[e.GenieX
     failed = failures.told(3, error, loading=True)
     again = failures.error_of(failed)
     assert (type(again), again.message, again.hint) == (as_, error.message, error.hint)
-    if isinstance(error, e.ContextLengthError):
+    if isinstance(error, r.ContextLengthError):
         assert vars(again) == vars(error)
 
 
 def test_a_fault_of_ours_is_named() -> None:
     again = failures.error_of(failures.told(3, ZeroDivisionError("oh")))
-    assert isinstance(again, e.GenerationError)
+    assert isinstance(again, r.GenerationError)
     assert again.message == "the worker failed: ZeroDivisionError: oh"

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pytest
 
-from geniex_catalogue.errors import GenerationError
+from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.context import Context
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from geniex_catalogue.errors import SpeculativeError
 from geniex_runtimes.contract import SPEC_FALLBACK
+from geniex_runtimes.errors import SpeculativeError
 from geniex_runtimes.llama_cpp.context import Context
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel, LlamaCppRuntime
 from geniex_runtimes.llama_cpp.speculative import setup

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from geniex_catalogue.errors import SpeculativeError
 from geniex_catalogue.gguf import read_header
+from geniex_runtimes.errors import SpeculativeError
 from geniex_runtimes.llama_cpp.speculative.pair import check_simple
 from tests.geniex_runtimes.llama_cpp.speculative.pair.files import (
     TOKENS,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from geniex_catalogue.errors import SpeculativeError
 from geniex_catalogue.gguf import read_header
+from geniex_runtimes.errors import SpeculativeError
 from geniex_runtimes.llama_cpp.speculative.pair import Mode, check
 
 
