@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from geniex_runtimes.errors import RuntimeNotInstalledError
+from geniex_runtimes.llama_cpp import heap
 
 log = logging.getLogger("geniex.llama_cpp")
 
@@ -157,6 +158,7 @@ def load() -> Library:
 @functools.cache
 def _load() -> Library:
     _bound_spinning()
+    heap.share()
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")  # else an abort starts a debugger
     try:
         from llama_cpp import llama_cpp as api

@@ -1,5 +1,6 @@
 """A model with recurrent layers: its state cannot be cut back, only continued or begun anew."""
 
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from geniex_runtimes.contract import GenerationRequest
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
+from geniex_runtimes.llama_cpp.slot import Task
 from geniex_runtimes.options import SpeculativeOptions
 from tests.geniex_runtimes.llama_cpp.answers import answer, load
 
@@ -80,3 +82,25 @@ def test_it_goes_back_beside_speculation(toys: Path, adapt: bool) -> None:
 
 def fresh_long(model: LlamaCppModel, prompt: list[int]) -> str:
     return answer(model, prompt, max_tokens=24, reuse_prefix=False).text
+
+
+def test_a_request_that_comes_as_its_neighbour_is_stopped_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The stop was meant for a task alone; a decode of both would lose the state of both."""
+    with load(MODEL, slots=2) as model:
+        expected = fresh(model, PROMPT)
+        engine = model._engine
+        seating = engine._seating
+        assign = seating.assign
+
+        def stopped_meanwhile(waiting: deque[Task]) -> None:
+            if waiting and (first := seating.slots[0].task or seating.slots[1].task):
+                engine.cancel(first)
+            assign(waiting)
+
+        running = model.generate(GenerationRequest([5] * 20, max_tokens=900))
+        next(iter(running))
+        monkeypatch.setattr(seating, "assign", stopped_meanwhile)
+        assert answer(model, PROMPT, max_tokens=12, reuse_prefix=False).text == expected
+        running.close()
