@@ -9,6 +9,7 @@ from geniex_catalogue.errors import UsageError
 from geniex_runtimes.contract import PromptPiece
 from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.llama_cpp.library import Library
+from geniex_runtimes.llama_cpp.remembered import Remembered
 from geniex_runtimes.request import runs
 
 # characters of a prompt that llama.cpp gets at once: at each special token it searches all that
@@ -16,8 +17,6 @@ from geniex_runtimes.request import runs
 _LONG = 1 << 14
 # and where that is cheap, as little as is remembered together
 _AT_ONCE = 1 << 10
-# parts of prompts whose tokens are remembered: a chat is told again with each of its turns
-_REMEMBERED = 512
 # LLAMA_TOKEN_ATTR_UNKNOWN | LLAMA_TOKEN_ATTR_CONTROL: what the tokenizer only takes when asked to
 _CONTROL_ATTRIBUTES = 1 << 0 | 1 << 3
 # LLAMA_TOKEN_ATTR_USER_DEFINED: taken from any text, asked to or not
@@ -40,10 +39,10 @@ class Vocab:
         self.eos = int(api.llama_vocab_eos(self._handle))
         self.adds_bos = bool(api.llama_vocab_get_add_bos(self._handle)) and self.bos >= 0
         self._pieces: dict[int, bytes] = {}
-        self._remembered = functools.lru_cache(_REMEMBERED)(self._tokens_of)
-        self._is_end = functools.cache(
-            lambda token: bool(api.llama_vocab_is_eog(self._handle, token))
-        )
+        # a chat is told again with each of its turns
+        self._remembered = Remembered()
+        handle = self._handle  # not by `self`: a cycle would stay until the collector comes
+        self._is_end = functools.cache(lambda token: bool(api.llama_vocab_is_eog(handle, token)))
 
     @property
     def handle(self) -> int:
@@ -128,8 +127,10 @@ class Vocab:
             if literal and self._marker_starts is not None:
                 parts = self._marker_starts.split(text)  # a marker in two parts is only text
             for part in parts:
-                known = len(part) <= _LONG
-                tokens += (self._remembered if known else self._tokens_of)(part, not literal)
+                if len(part) <= _LONG:
+                    tokens += self._remembered.tokens(part, not literal, self._tokens_of)
+                else:
+                    tokens += self._tokens_of(part, not literal)
         if self.adds_bos:
             while tokens and tokens[0] == self.bos:
                 tokens.pop(0)
@@ -201,8 +202,8 @@ class Vocab:
         if bad is not None:
             raise UsageError(f"token {bad} is not in the vocabulary of {self.size} tokens")
 
-    def _tokens_of(self, text: str, special: bool) -> tuple[int, ...]:
-        return tuple(self._tokenize(text.encode("utf-8", "replace"), special=special))
+    def _tokens_of(self, text: str, special: bool) -> list[int]:
+        return self._tokenize(text.encode("utf-8", "replace"), special=special)
 
     def _tokenize(self, text: bytes, *, special: bool, whole: bool = False) -> list[int]:
         api = self._library.api
