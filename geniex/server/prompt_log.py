@@ -26,6 +26,8 @@ _log = logging.getLogger("geniex.server.prompts")
 MOST_FILE = 64 << 20  # bytes
 MOST_ALL = 1 << 30
 MOST_WAITING = 128 << 20
+# bytes of a record that waits, beside what came and what was sent
+RECORD = 2 << 10
 _FAREWELL = 5.0  # seconds that the last records get to be written
 _NAME = re.compile(r"prompts-(\d{4}-\d\d-\d\d)(?:\.(\d+))?\.jsonl")
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
@@ -84,7 +86,7 @@ class PromptLog:
 
     def put(self, facts: Mapping[str, Any], request: bytes, answer: bytes) -> None:
         """Take a record; it is left out where too much waits already."""
-        size = len(request) + len(answer)
+        size = RECORD + len(request) + len(answer)
         with self._changed:
             if self._ended or self._size + size > self._most_waiting:
                 self._lost += 1
@@ -108,7 +110,7 @@ class PromptLog:
                 if not self._waiting:
                     return
                 record = self._waiting.popleft()
-                self._size -= len(record[1]) + len(record[2])
+                self._size -= RECORD + len(record[1]) + len(record[2])
             self._try(record)
 
     def _try(self, record: Record) -> None:

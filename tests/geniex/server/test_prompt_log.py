@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -199,8 +200,26 @@ class TestFailures:
         assert [record["n"] for record in kept(log.folder)] == [0, 2]
         assert "No space left" in caplog.text
 
-    def test_what_waits_is_bounded(self, opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        log = opened(most_waiting=100)
-        log.put({}, b"x" * 101, b"")
-        log.close()
-        assert kept(log.folder) == [] and log._lost == 1
+    @pytest.mark.parametrize(
+        ("size", "most"),
+        [(0, 10), (prompt_log.RECORD, 5), (10 * prompt_log.RECORD, 0)],
+        ids=["empty ones", "as large as a record", "too large ones"],
+    )
+    def test_what_waits_is_bounded(
+        self, opened: Any, monkeypatch: pytest.MonkeyPatch, size: int, most: int
+    ) -> None:
+        hangs, goes_on = threading.Event(), threading.Event()
+
+        def hang(descriptor: int, data: bytes) -> None:
+            hangs.set()
+            goes_on.wait(30)
+
+        monkeypatch.setattr(prompt_log, "_write_all", hang)
+        log = opened(most_waiting=10 * prompt_log.RECORD)
+        log.put({}, b"", b"")
+        assert hangs.wait(30)
+        for _ in range(50):
+            log.put({}, b"x" * size, b"")
+        waiting, lost = len(log._waiting), log._lost
+        goes_on.set()
+        assert (waiting, lost) == (most, 50 - most)
