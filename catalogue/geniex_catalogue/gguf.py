@@ -50,6 +50,8 @@ _RECURRENT_ARCHITECTURES = frozenset({"mamba", "mamba2", "rwkv6", "rwkv6qwen2", 
 _SWA_PERIODS = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "cohere2": 4}
 # hybrids that attend in every n-th layer, where the file itself does not say
 _ATTENTION_INTERVALS = {"qwen3next": 4, "qwen35": 4, "qwen35moe": 4}
+# no model has as many, whatever its file says
+_MOST_LAYERS = 4096
 # a sliding window keeps the batch being evaluated besides the window
 _SWA_EXTRA_TOKENS = 512
 
@@ -152,6 +154,33 @@ class GGUFHeader:
         return self.own("ssm.state_size") in self.metadata or 0 in self._kv_heads()
 
     @property
+    def state_bytes(self) -> int:
+        """Estimated bytes of the state of fixed size that one sequence has; 0 for none.
+
+        As llama.cpp lays it out, in 32-bit floats: for each layer a state, and the last inputs of
+        its convolution.
+        """
+        if not self.recurrent:
+            return 0
+
+        def size(key: str) -> int:
+            return self.number(self.own(key)) or 0
+
+        width, inner, state = (
+            size("embedding_length"),
+            size("ssm.inner_size"),
+            size("ssm.state_size"),
+        )
+        convolved = inner + 2 * size("ssm.group_count") * state
+        values = inner * state + max(0, size("ssm.conv_kernel") - 1) * convolved
+        values += max(0, size("shortconv.l_cache") - 1) * width
+        if head := size("wkv.head_size"):
+            values += width * (head + (size("token_shift_count") or 2))
+        # where every layer attends, every layer has a state beside that
+        layers = sum(not heads for heads in self._cache_heads()[: self._own_layers()])
+        return 4 * values * (layers or self._own_layers())
+
+    @property
     def role(self) -> Role:
         """What the file is for, by its metadata and tensors; its name plays no part."""
         kind = self.text("general.type")
@@ -231,7 +260,7 @@ class GGUFHeader:
         numbers = tuple(v for v in values if isinstance(v, int) and v >= 0)
         if len(numbers) != len(values) or not numbers:
             return ()
-        layers = min(self.block_count, 4096)
+        layers = min(self.block_count, _MOST_LAYERS)
         return numbers * layers if len(numbers) == 1 else numbers[:layers]
 
     def _kv_heads(self) -> tuple[int, ...]:
@@ -251,11 +280,15 @@ class GGUFHeader:
             return (0,) * len(heads)
         interval = self._attention_interval()
         shared = self.number(self.own("attention.shared_kv_layers")) or 0
-        own = self.block_count - max(shared, self.nextn_layers)
+        own = min(self._own_layers(), self.block_count - shared)
         return tuple(
             count if layer < own and (layer + 1) % interval == 0 else 0
             for layer, count in enumerate(heads)
         )
+
+    def _own_layers(self) -> int:
+        """Layers but for those of next-token heads."""
+        return max(0, min(self.block_count, _MOST_LAYERS) - self.nextn_layers)
 
     def _sliding_layers(self) -> tuple[bool, ...]:
         """Which layers look through the sliding window only."""

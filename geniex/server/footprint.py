@@ -70,7 +70,7 @@ def footprint(
         need = memory.need(one, plan.context_length, plan.kv_type if one is model else None)
         key = (identity_of(one), plan.devices, plan.gpu_layers)
         weights[key] = round(need.weights * share)
-        contexts += round(need.kv * slots * share) + need.work
+        contexts += round(need.slot * slots * share) + need.work
     return Footprint(place, weights, contexts)
 
 

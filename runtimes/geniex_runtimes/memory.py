@@ -12,6 +12,9 @@ DEFAULT_CONTEXT = 8192
 # tokens: a context chosen here is not made shorter than this, however little memory is free
 LEAST_CONTEXT = 2048
 
+# states of fixed size that a slot keeps of its prompt, to go back to
+KEPT_STATES = 3
+
 # tokens evaluated at once: work buffers grow with it
 _BATCH = 512
 # bytes
@@ -20,16 +23,25 @@ _FLOAT, _HALF = 4, 2
 
 @dataclass(frozen=True, slots=True)
 class MemoryNeed:
-    """Bytes: the weights, the KV cache of one context, and buffers for intermediate results."""
+    """Bytes: the weights, the KV cache of one context, and buffers for intermediate results.
+
+    `states` are those of fixed size of one context: the one in use, and those that are kept.
+    """
 
     weights: int
     kv: int
     work: int
+    states: int = 0
+
+    @property
+    def slot(self) -> int:
+        """Bytes that each further context takes."""
+        return self.kv + self.states
 
     @property
     def total(self) -> int:
         """Bytes altogether."""
-        return self.weights + self.kv + self.work
+        return self.weights + self.slot + self.work
 
 
 def need(model: ResolvedModel, context_length: int, kv_type: KvType | None = None) -> MemoryNeed:
@@ -49,6 +61,7 @@ def need(model: ResolvedModel, context_length: int, kv_type: KvType | None = Non
         kv=header.kv_bytes_per_token(value_bytes=bytes_per_value(kv_type)) * context_length,
         # alive at once: two inner rows, about eight rows as wide as the model, attention masks
         work=_BATCH * ((2 * inner + 8 * hidden) * _FLOAT + masks * context_length * _HALF),
+        states=header.state_bytes * (1 + KEPT_STATES),
     )
 
 

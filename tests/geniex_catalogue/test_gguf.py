@@ -170,6 +170,43 @@ def test_recurrent(keys: dict[str, object], recurrent: bool) -> None:
     assert model(keys, "a").recurrent is recurrent
 
 
+SSM: dict[str, object] = {
+    "m.ssm.state_size": 16,
+    "m.ssm.inner_size": 128,
+    "m.ssm.conv_kernel": 4,
+    "m.ssm.group_count": 2,
+}
+ONE = 4 * (128 * 16 + 3 * (128 + 2 * 2 * 16))  # bytes of a layer's state
+# over the layers that have a state
+STATES: dict[str, tuple[dict[str, object], int]] = {
+    "none": ({}, 0),
+    "every second layer attends": ({**SSM, "m.full_attention_interval": 2}, 2 * ONE),
+    "some layers attend": ({**SSM, "m.attention.head_count_kv": [0, 2, 0, 0]}, 3 * ONE),
+    "all layers attend, too": (SSM, 4 * ONE),
+    "next-token heads have none": ({**SSM, "m.nextn_predict_layers": 1}, 3 * ONE),
+    "short convolutions": (
+        {"m.shortconv.l_cache": 3, "m.attention.head_count_kv": [0, 2, 0, 0]},
+        3 * 4 * 2 * 64,
+    ),
+    "layers without attention": ({"m.attention.head_count_kv": [0, 2, 0, 0]}, 0),
+    "rwkv": (
+        {"general.architecture": "rwkv7", "rwkv7.wkv.head_size": 32}
+        | {"rwkv7.block_count": 4, "rwkv7.embedding_length": 64},
+        4 * 4 * 64 * (32 + 2),
+    ),
+    "more layers than fit": (
+        {**SSM, "m.block_count": 0xFFFFFFFF, "m.attention.head_count_kv": 0},
+        4096 * ONE,
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "expected"), STATES.values(), ids=STATES)
+def test_state_bytes(changes: dict[str, object], expected: int) -> None:
+    header = model({"general.architecture": "m", **PLAIN, **changes}, "a")
+    assert header.state_bytes == expected
+
+
 def test_unknown_tensor_types_are_noted_not_refused() -> None:
     infos = [tensor("a", [3], 200, 0), tensor("b", [8], 0, 96)]
     header = parsed(build([], infos, 128))

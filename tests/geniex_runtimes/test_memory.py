@@ -47,6 +47,17 @@ def test_largest_context_fits_and_a_step_more_does_not(limit: int) -> None:
     assert found == 32768 or memory.need(big, found + 256).total > limit
 
 
+def test_a_state_of_fixed_size_counts_with_what_is_kept_of_it() -> None:
+    plain = model()
+    keys = {"llama.ssm.inner_size": 64, "llama.ssm.state_size": 16}
+    hybrid = replace(plain, header=replace(header(), metadata={**header().metadata, **keys}))
+    states = 24 * 64 * 16 * 4 * (1 + memory.KEPT_STATES)
+    for length in (256, 4096):
+        without = memory.need(plain, length)
+        assert memory.need(hybrid, length) == replace(without, states=states)
+        assert memory.need(hybrid, length).total == without.total + states
+
+
 def test_a_sliding_window_is_kept_in_full() -> None:
     plain = memory.need(model(), 8192)
     sliding = memory.need(replace(model(), header=header(window=512)), 8192)

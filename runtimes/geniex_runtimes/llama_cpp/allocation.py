@@ -76,7 +76,7 @@ def _needed(model: ResolvedModel, options: LoadOptions, length: int) -> int:
     for one, kind in ((model, options.kv_type), (options.draft, None)):
         if one is not None:
             need = memory.need(one, length, kind)
-            total += need.kv * options.slots + need.work
+            total += need.slot * options.slots + need.work
     return total
 
 

@@ -14,11 +14,9 @@ from geniex_runtimes.llama_cpp.prefix_file import Head
 from geniex_runtimes.llama_cpp.slot import Part, Slot, Task
 from geniex_runtimes.llama_cpp.speculative.speculator import Speculator
 from geniex_runtimes.llama_cpp.weights import Weights
+from geniex_runtimes.memory import KEPT_STATES
 
 log = logging.getLogger("geniex.llama_cpp.engine")
-
-
-_MOST_PARTS = 3  # saved states of a slot: each is some megabytes
 
 
 class Keeper(Protocol):
@@ -163,7 +161,7 @@ class Seating:
         """Part of a prompt was evaluated: save the state where that was to be done."""
         if len(slot.tokens) in slot.marks:
             part = Part(len(slot.tokens), self._context.save(slot.index))
-            slot.parts = (*slot.parts[1 - _MOST_PARTS :], part)
+            slot.parts = (*slot.parts[1 - KEPT_STATES :], part)
             slot.marks = tuple(mark for mark in slot.marks if mark > part.length)
 
     def _brought_back(self, slot: Slot) -> None:

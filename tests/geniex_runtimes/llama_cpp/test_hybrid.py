@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from geniex_runtimes import memory
 from geniex_runtimes.contract import GenerationRequest
 from geniex_runtimes.llama_cpp.runtime import LlamaCppModel
 from geniex_runtimes.llama_cpp.slot import Task
 from geniex_runtimes.options import SpeculativeOptions
-from tests.geniex_runtimes.llama_cpp.answers import answer, load
+from tests.geniex_runtimes.llama_cpp.answers import answer, load, resolved
+from tests.toys import mamba
 
 MODEL = Path(__file__).parents[2] / "data" / "models" / "q35-mix-q8.gguf"
 PROMPT = [3, 5, 7, 9, 11, 13]
@@ -66,6 +68,21 @@ def test_what_prompts_have_in_common_serves_a_third_one(hybrid: LlamaCppModel) -
     cached = [answer(hybrid, it, max_tokens=4).done.profile.cached_tokens for it in prompts]
     assert cached[-1] == 300
     assert answer(hybrid, prompts[2], max_tokens=12).text == fresh(hybrid, prompts[2])
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "recurrent"])
+def test_what_a_slot_keeps_was_estimated(tmp_path: Path, kind: str) -> None:
+    path = MODEL if kind == "hybrid" else mamba.make(tmp_path / "mamba.gguf")
+    with load(path, slots=1) as model:
+        for first in range(200, 260, 10):
+            answer(model, [*LONG[:310], *range(first, first + 200)], max_tokens=4)
+        (slot,) = model._engine._seating.slots
+        sizes = [len(part.state) for part in slot.parts]
+    estimate = memory.need(resolved(path), 512)
+    one = estimate.states / (1 + memory.KEPT_STATES)
+    assert 1 <= len(sizes) <= memory.KEPT_STATES
+    assert sizes == pytest.approx([one] * len(sizes), rel=0.02)
+    assert estimate.slot == estimate.kv + estimate.states
 
 
 @pytest.mark.parametrize("adapt", [True, False])
