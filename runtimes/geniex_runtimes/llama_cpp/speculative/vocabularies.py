@@ -3,6 +3,7 @@
 import struct
 from pathlib import Path
 
+from geniex_catalogue.errors import ModelFileError
 from geniex_catalogue.gguf import ArrayInfo, GGUFHeader
 from geniex_runtimes.errors import SpeculativeError
 
@@ -20,7 +21,8 @@ def check(
 ) -> None:
     """Compare kind, length and every token's text, in the range that both have.
 
-    The lengths may differ by `spare` tokens. Raises SpeculativeError with the reason.
+    The lengths may differ by `spare` tokens. Raises SpeculativeError with the reason, and
+    ModelFileError for a target that cannot be read, which is no fault of the draft.
     """
     names = f"`{draft_path.name}`", f"`{target_path.name}`"
     for what, key in _KINDS:
@@ -32,7 +34,7 @@ def check(
         raise _differ(
             "vocabularies", names, f"{tokens[0].length} tokens", f"{tokens[1].length} tokens"
         )
-    texts = _texts(draft_path, tokens[0]), _texts(target_path, tokens[1])
+    texts = _texts_of_draft(draft_path, tokens[0]), _texts_of_target(target_path, tokens[1])
     few, many = texts if tokens[0].length <= tokens[1].length else reversed(texts)
     # each text stands behind its length, so this compares token by token
     if not many.startswith(few):
@@ -71,16 +73,29 @@ def _tokens(header: GGUFHeader, name: str) -> ArrayInfo:
     return tokens
 
 
-def _texts(path: Path, tokens: ArrayInfo) -> bytes:
-    """The tokens as they stand in the file: each text behind its length."""
+def _texts_of_draft(path: Path, tokens: ArrayInfo) -> bytes:
     try:
-        with path.open("rb") as file:
-            file.seek(tokens.start)
-            texts = file.read(tokens.end - tokens.start)
+        return _texts(path, tokens)
     except OSError as exc:
         raise SpeculativeError(
             f"the vocabulary of `{path.name}` cannot be read: {exc.strerror or exc}"
         ) from exc
+
+
+def _texts_of_target(path: Path, tokens: ArrayInfo) -> bytes:
+    try:
+        return _texts(path, tokens)
+    except FileNotFoundError as exc:
+        raise ModelFileError(f"`{path.name}` is missing", hint="pull it again") from exc
+    except OSError as exc:
+        raise ModelFileError(f"`{path.name}` cannot be read: {exc.strerror or exc}") from exc
+
+
+def _texts(path: Path, tokens: ArrayInfo) -> bytes:
+    """The tokens as they stand in the file: each text behind its length. Raises OSError."""
+    with path.open("rb") as file:
+        file.seek(tokens.start)
+        texts = file.read(tokens.end - tokens.start)
     if len(texts) < tokens.end - tokens.start:
         raise SpeculativeError(f"the vocabulary of `{path.name}` is cut short")
     return texts

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from geniex_catalogue.errors import ModelFileError
 from geniex_catalogue.gguf import read_header
 from geniex_runtimes.errors import SpeculativeError
 from geniex_runtimes.llama_cpp.speculative.pair import check
@@ -232,3 +233,15 @@ def test_a_file_that_is_cut_short_afterwards(tmp_path: Path) -> None:
     draft.unlink()
     with pytest.raises(SpeculativeError, match="cannot be read: No such file"):
         check(read_header(target), target, header, draft)
+
+
+def test_a_target_that_is_gone_is_no_fault_of_the_draft(tmp_path: Path) -> None:
+    target, draft = target_file(tmp_path), draft_file(tmp_path)
+    headers = read_header(target), read_header(draft)
+    target.unlink()
+    with pytest.raises(ModelFileError, match=r"`target\.gguf` is missing") as caught:
+        check(headers[0], target, headers[1], draft)
+    assert caught.value.hint == "pull it again"
+    target.mkdir()
+    with pytest.raises(ModelFileError, match=r"`target\.gguf` cannot be read"):
+        check(headers[0], target, headers[1], draft)
