@@ -7,6 +7,7 @@ import functools
 import re
 
 from geniex_catalogue.errors import UsageError
+from geniex_runtimes.llama_cpp import grammar_paths
 from geniex_runtimes.llama_cpp.grammar_ways import MOST_NESTED, MOST_WAYS, Ways, count
 
 MAX_TEXT = 1 << 20  # characters
@@ -45,6 +46,12 @@ def check(grammar: str) -> None:
 def _ways(grammar: str) -> Ways:
     # the same one comes with each request of a client
     return count(grammar)
+
+
+@functools.lru_cache(maxsize=64)
+def grows(grammar: str) -> bool:
+    """Whether one that llama.cpp accepted has too many ways to read a short text."""
+    return grammar_paths.grows(grammar)
 
 
 def _too_much(what: str) -> UsageError:

@@ -23,6 +23,7 @@ from geniex_runtimes.options import SamplingOptions
 
 REPETITION_WINDOW = 64  # tokens that the repetition penalty looks back on, as in llama.cpp
 _MOST_SECONDS = 0.5  # of CPU time, for what a grammar makes of one token
+_MOST_ROW_SECONDS = 3.0  # the same, for what it says of all tokens of a vocabulary
 _RANDOM_SEED = 0xFFFFFFFF  # llama.cpp takes this value for "draw a seed"
 _CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
@@ -72,7 +73,11 @@ def _refusal(written: Sequence[str], logged: Sequence[str]) -> UsageError:
     """The error for a grammar that llama.cpp does not accept, in the words that it left."""
     # what it cannot read it writes, what else is wrong it logs
     about = [line for line in reversed(logged) if "grammar" in line]
-    reasons = [*(line for line in written if "error" in line), *about, "it gave no reason"]
+    reasons = [
+        *(line for line in written if "error parsing grammar" in line),
+        *about,
+        "it gave no reason",
+    ]
     hint = "it must be GBNF and define `root`"
     if "left recursion" in reasons[0]:
         hint = "no rule may begin with itself, nor repeat what may be empty"
@@ -134,6 +139,9 @@ class Sampler:
             logged = list(self._library.recent)
         if not grammar:
             raise _refusal(lines, logged)
+        if grammar_limits.grows(text):
+            self._library.api.llama_sampler_free(grammar)
+            raise overgrown()
         return grammar  # type: ignore[no-any-return]
 
     def _make_chain(
@@ -187,10 +195,12 @@ class Sampler:
             return int(self.logits(context, row).argmax())
         if self._grammar is None:
             return int(self._library.sample(self._chain, context, row))
+        row_begun = time.thread_time()
         token = self._draw(context, row, constrained=False)
         if token is None or not self._allowed(token):
             token = self._draw(context, row, constrained=True)
-            if token is None:
+            self.overgrown = time.thread_time() - row_begun > _MOST_ROW_SECONDS
+            if token is None or self.overgrown:
                 return None
         api = self._library.api
         api.llama_sampler_accept(self._chain, token)
