@@ -59,7 +59,9 @@ class StderrWriter(io.TextIOBase):
 
     def __init__(self, stream: TextIO, descriptor: int, most_waiting: int) -> None:
         self._stream = stream
-        self._descriptor = descriptor
+        # one of our own: what a native library writes to 2 is caught at times, by a file in its
+        # place, and a line that came just then would be taken for the library's
+        self._descriptor = os.dup(descriptor)
         self._most = most_waiting
         # what is written once lines were lost, where lines have another form
         self.lost_line: Callable[[int], str] = "({} lines were lost: nobody took them)\n".format
@@ -92,8 +94,8 @@ class StderrWriter(io.TextIOBase):
         return self._stream.isatty()
 
     def fileno(self) -> int:
-        """The descriptor below."""
-        return self._descriptor
+        """The descriptor of the stream below."""
+        return self._stream.fileno()
 
     def close(self) -> None:
         """Write what waits, as far as that goes soon. What comes after is left out."""
@@ -103,9 +105,12 @@ class StderrWriter(io.TextIOBase):
         self._thread.join(_FAREWELL)
 
     def _run(self) -> None:
-        while (data := self._next()) is not None:
-            if not self._put(data):
-                return
+        try:
+            while (data := self._next()) is not None:
+                if not self._put(data):
+                    return
+        finally:
+            os.close(self._descriptor)
 
     def _next(self) -> bytes | None:
         """All that waits, once something does; None at the end."""

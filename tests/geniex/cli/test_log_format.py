@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sys
 import threading
 import warnings
@@ -158,6 +159,19 @@ def test_lines_that_were_lost_are_told_of_in_json(tmp_path: Path) -> None:
         writer.close()
     kept, lost = map(json.loads, (tmp_path / "log").read_text().splitlines())
     assert kept == {} and lost["lost"] == 1
+
+
+def test_what_is_caught_of_a_library_has_no_lines_of_the_log(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as file, (tmp_path / "caught").open("w") as caught:
+        writer = StderrWriter(file, file.fileno(), 100)
+        saved = os.dup(file.fileno())
+        os.dup2(caught.fileno(), file.fileno())
+        writer.write("an error of another client\n")
+        writer.close()
+        os.dup2(saved, file.fileno())
+        os.close(saved)
+    assert (tmp_path / "log").read_text() == "an error of another client\n"
+    assert not (tmp_path / "caught").read_text()
 
 
 def test_another_stream_in_its_place_becomes_json_too(as_json: Any) -> None:
