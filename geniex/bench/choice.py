@@ -43,7 +43,7 @@ def _fastest(first: CaseResult, others: list[CaseResult]) -> Choice:
     for case in others:
         ratios = _ratios(case, first)
         gain = spread(ratios)
-        if gain is None or not beyond_noise(ratios):
+        if gain is None or not beyond_noise(ratios, len(others)):
             continue
         if best.gain is None or gain.median > best.gain.median:
             best = Choice(case, gain)

@@ -40,15 +40,17 @@ def paired(values: Sequence[float], base: Sequence[float]) -> Spread | None:
     return spread([value / other for value, other in pairs if value > 0 and other > 0])
 
 
-def beyond_noise(ratios: Sequence[float]) -> bool:
+def beyond_noise(ratios: Sequence[float], among: int = 1) -> bool:
     """Whether paired ratios are above 1 so often that chance is no good explanation.
 
     The sign test: as many or more of them would be above 1 in less than one of 20 such runs.
+    The best `among` several has as many chances to be so by luck, and less is left to each
+    (Bonferroni's correction).
     """
     count = len(ratios)
     above = sum(value > 1 for value in ratios)
     tail = sum(math.comb(count, k) for k in range(above, count + 1))
-    return count > 0 and tail / 2**count < _CHANCE
+    return count > 0 and tail / 2**count < _CHANCE / among
 
 
 def ratio(values: Sequence[float], base: Sequence[float]) -> Spread | None:

@@ -14,7 +14,7 @@ from geniex.bench.plot import check_plot, draw
 from geniex.bench.result import BenchResult, read_result
 from geniex.bench.table import as_csv, loads, short_names, speeds
 from geniex_catalogue.errors import UsageError
-from tests.geniex.bench.results import case, result, row
+from tests.geniex.bench.results import FIRST, case, result, row
 
 DEEP = Shape(128, depth=512, parallel=2)
 PLAIN = [10.0, 11, 12, 13, 14]
@@ -158,9 +158,18 @@ class TestChoice:
         assert choice is not None and (choice.case.label, choice.gain) == ("plain", None)
 
     def test_of_the_faster_ones_the_fastest(self) -> None:
-        cases = [case(str(n), row(decode=[n * x for x in PLAIN])) for n in (2, 4, 3)]
-        choice = choose(result(case("plain", row(decode=PLAIN)), *cases), "org/m:Q4_0")
+        shapes = (row(decode=PLAIN), row(DEEP, decode=PLAIN))
+        cases = [
+            case(str(n), *(row(shape, decode=[n * x for x in PLAIN]) for shape in (FIRST, DEEP)))
+            for n in (2, 4, 3)
+        ]
+        choice = choose(result(case("plain", *shapes), *cases), "org/m:Q4_0")
         assert choice is not None and choice.case.label == "4"
+
+    def test_the_luckiest_of_many_is_not_chosen(self) -> None:
+        lucky = [case(str(n), row(decode=[n * x for x in PLAIN])) for n in (2, 4, 3)]
+        choice = choose(result(case("plain", row(decode=PLAIN)), *lucky), "org/m:Q4_0")
+        assert choice is not None and choice.case.label == "plain"
 
     def test_of_what_was_not_measured_none(self) -> None:
         assert choose(result(case("plain")), "org/m:Q4_0") is None

@@ -73,6 +73,12 @@ def test_beyond_noise(ratios: list[float], expected: bool) -> None:
     assert beyond_noise(ratios) is expected
 
 
+def test_the_best_of_several_needs_more_than_one_alone() -> None:
+    assert not beyond_noise([1.1] * 5, among=2)
+    assert beyond_noise([1.1] * 6, among=3)
+    assert not beyond_noise([1.1] * 7 + [0.9], among=2)
+
+
 def test_what_was_not_measured_has_no_ratio() -> None:
     assert ratio([0.0, 1.0], [1.0]) is None
     assert ratio([], [1.0]) is None
