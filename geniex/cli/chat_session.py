@@ -5,6 +5,7 @@ it, written at the end: with it nothing of the chat is evaluated again.
 """
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,12 @@ class ChatSession:
                 raise UsageError(f"`{file}` is there and is no saved chat, choose another name")
         elif not self._file.parent.is_dir():
             raise UsageError(f"`{self._file.parent}` is no folder, so no session can be kept there")
+        if not os.access(self._file.parent, os.W_OK):
+            raise UsageError(
+                f"`{self._file.parent}` cannot be written, so no session can be kept there",
+                hint="give `--save-session` a file in a folder of yours",
+            )
+        self._facts: dict[str, Any] = {}
         self.state = self._file.with_name(self._file.name + ENDING)
 
     @property
@@ -43,7 +50,10 @@ class ChatSession:
         return PrefixCache(file=self.state)
 
     def begin(self, conversation: Conversation, info: ModelInfo) -> dict[str, Any]:
-        """Go on with the chat, say what was brought back, and keep each turn; facts for JSON."""
+        """Go on with the chat, say what was brought back, and keep each turn.
+
+        The facts for JSON say in `not_kept` why the last turn is not in the file.
+        """
         chat = self._chat
         if chat is None:
             self._output.note(f"a new session, kept in `{self._file}`")
@@ -57,12 +67,14 @@ class ChatSession:
         elif why:
             self._output.warn(f"the chat is evaluated anew: {why}")
         conversation.on_turn = lambda: self._keep(conversation)
-        return {
+        self._facts = {
             "file": str(self._file),
             "messages": len(chat.messages) if chat is not None else 0,
             "restored_tokens": info.restored_tokens,
             "evaluated_anew": why or None,
+            "not_kept": None,
         }
+        return self._facts
 
     def _why_anew(self, info: ModelInfo, conversation: Conversation) -> str:
         """Why there is nothing to go on from; empty where there is, or where nothing was said."""
@@ -83,7 +95,12 @@ class ChatSession:
         try:
             chat.write(self._file)
         except UsageError as exc:
-            self._output.warn(f"the session is not kept: {exc.message}")
+            # the same is told once, not after each turn
+            if self._facts.get("not_kept") != exc.message:
+                self._output.warn(f"the session is not kept: {exc.message}")
+            self._facts["not_kept"] = exc.message
+        else:
+            self._facts["not_kept"] = None
 
     @contextmanager
     def ending(self, conversation: Conversation | None) -> Iterator[None]:

@@ -9,6 +9,7 @@ import typer
 from geniex.cli import asking, kept
 from geniex.cli import options as shared
 from geniex.cli.output import Output
+from geniex_catalogue.errors import UsageError
 
 
 def infer(
@@ -127,6 +128,11 @@ def infer(
         stop_file=stop_file,
         think=think,
     )
+    if save_session is not None and token_file is not None:
+        raise UsageError(
+            "`--save-session` keeps a chat, and `--token-file` is a raw turn of none",
+            hint="leave one of them out",
+        )
     turns = question.turns(output, as_json=as_json)
     options = question.options(output)
     from geniex.cli import loading, talk

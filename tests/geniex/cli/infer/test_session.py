@@ -96,3 +96,33 @@ def test_what_cannot_be_kept_is_told(cli: Cli, file: Path, monkeypatch: pytest.M
     monkeypatch.setattr("geniex_runtimes.llama_cpp.keeping._free_memory", lambda: 0)
     assert "Warning: " in (told := ask(cli, file, "hi").err)
     assert "no memory for a copy" in told
+
+
+def test_a_raw_turn_is_of_no_chat(cli: Cli, file: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("1 2 3")
+    result = cli("infer", "tiny", "-t", str(tokens), "--save-session", str(file))
+    assert result.code == 2 and "leave one of them out" in result.err
+    assert not file.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_the_load(
+    cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("geniex.cli.chat_session.os.access", lambda path, mode: False)
+    result = cli("infer", "tiny", "-p", "hi", "--save-session", str(file))
+    assert result.code == 2 and "cannot be written" in result.err and not result.out
+
+
+def test_a_full_disk_is_told_once_and_in_the_json(
+    cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes, *, mode: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("geniex.cli.saved_chat.durable.write", full)
+    result = ask(cli, file, "hi", "-p", "Bye.", "--json")
+    assert result.err.count("Warning: the session is not kept: cannot write") == 1
+    assert "No space left" in result.json["session"]["not_kept"]
+    monkeypatch.undo()
+    assert ask(cli, file, "hi", "--json").json["session"]["not_kept"] is None
