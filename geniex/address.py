@@ -51,7 +51,7 @@ class Address:
         return replace(self, host=here.get(self.host, self.host))
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str, default_port: int = DEFAULT_PORT) -> Address:
     """Read an address; what is left out is the default. Raises UsageError."""
     clean = text.strip()
     if clean.count(":") > 1 and "[" not in clean and "://" not in clean:
@@ -61,7 +61,7 @@ def parse_address(text: str) -> Address:
         raise UsageError(f"`{text}` is no address", hint=_EXPECTED)
     if found["six"] is not None:
         _check_six(found["six"], text)
-    port = int(found["port"]) if found["port"] else DEFAULT_PORT
+    port = int(found["port"]) if found["port"] else default_port
     if port > 65535:
         raise UsageError(f"`{text}`: there is no port {port}", hint="ports go from 0 to 65535")
     scheme = cast(Literal["http", "https"], (found["scheme"] or "http").lower())

@@ -167,7 +167,7 @@ def _global_flags() -> list[TyperOption]:
         TyperOption(
             param_decls=["--log"],
             metavar="LEVEL",
-            help="none, error, warn, info, debug or trace, to stderr [default: none]",
+            help="none, error, warn, info, debug or trace, to stderr [default: none, serve: warn]",
             expose_value=False,
             callback=_remember,
         ),

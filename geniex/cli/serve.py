@@ -151,7 +151,10 @@ def serve(
     kept_flags = {"cache_dir": cache_dir, "cache_size": cache_size}
     settings = shared.settings_of(ctx, default_log="warn", **flags, **kept_flags)
     settings = kept.with_cache(settings, sized=cache_size is not None)
+    _check_cache_type(settings)
     address = _address(settings, port, tls=ssl_certfile is not None)
+    if host is not None and port is not None:
+        _check_port(host, port)
     if (ssl_keyfile is None) != (ssl_certfile is None):
         raise UsageError("TLS takes both `--ssl-certfile` and `--ssl-keyfile`")
     pins = tuple(pin or ())
@@ -199,8 +202,11 @@ def _run(
     from geniex.server.listening import listen_at
     from geniex.server.pool import Pool
     from geniex.server.state import ServerState
+    from geniex_runtimes.llama_cpp import heap
 
     output = Output()
+    # not when a model comes first: the clients who wait for it have threads already
+    heap.share()
     # an engine that has a decode's result waits this long at most for the interpreter
     sys.setswitchinterval(_SWITCH_INTERVAL)
     sockets, address = listen_at(address)
@@ -248,6 +254,25 @@ def _address(settings: Settings, port: int | None, *, tls: bool) -> "Address":
         )
     address = replace(address, scheme="https" if tls else "http")
     return address if port is None else replace(address, port=port)
+
+
+def _check_cache_type(settings: Settings) -> None:
+    """Raise UsageError for what no load of this server could be."""
+    from geniex_runtimes import kv_cache
+
+    if settings.kv_type is not None:
+        kv_cache.check(settings.kv_type, settings.flash_attn, None)
+
+
+def _check_port(host: str, port: int) -> None:
+    from geniex.address import parse_address
+
+    named = parse_address(host, port).port
+    if named != port:
+        raise UsageError(
+            f"`--host {host}` names port {named}, and `--port` names {port}",
+            hint="leave one of them out",
+        )
 
 
 def _folder(path: Path | None) -> Path | None:

@@ -38,6 +38,10 @@ def test_speculation_is_set_per_request(cli: Cli, flag: str) -> None:
         pytest.param(["--pin", "none/none"], 3, "none/none", id="pin"),
         pytest.param(["geniex/tiny-chat-draft"], 1, "is a draft", id="draft"),
         pytest.param(["--host", "a b"], 2, "no address", id="host"),
+        pytest.param(["--host", "[::1]:7", "--port", "0"], 2, "names port 7", id="two ports"),
+        pytest.param(
+            ["--kv-type", "q8_0", "--flash-attn", "off"], 2, "needs flash attention", id="cache"
+        ),
         pytest.param(["--host", "https://127.0.0.1"], 2, "--ssl-certfile", id="scheme"),
         pytest.param(["--host", "no.such.host.invalid"], 1, "no host", id="unknown host"),
         pytest.param(["--host", "192.0.2.1"], 1, "192.0.2.1", id="host of others"),
