@@ -67,7 +67,12 @@ def read_wish(
             }
         )
         return NO_WISH
-    from geniex_runtimes.llama_cpp.speculative.types import AUTO, default_length, parse_types
+    from geniex_runtimes.llama_cpp.speculative.types import (
+        AUTO,
+        copies_only,
+        default_length,
+        parse_types,
+    )
 
     types = parse_types(spec_type)
     auto = types == (AUTO,)
@@ -86,6 +91,11 @@ def read_wish(
         raise UsageError(
             f"{', '.join(types)} has no use for a draft model",
             hint="leave `--draft-model` out, or add `draft-mtp` to `--spec-type`",
+        )
+    if draft_p_min and copies_only(types):
+        raise UsageError(
+            f"{', '.join(types)} has no confidence, so `--draft-p-min` does nothing",
+            hint="leave `--draft-p-min` out, or add `draft-mtp` to `--spec-type`",
         )
     if draft is not None and wish.wanted:
         _check_name(draft, paths=paths)

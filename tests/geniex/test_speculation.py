@@ -100,6 +100,9 @@ class TestWords:
             pytest.param(
                 {"spec_type": "ngram-simple", "draft_model": "a/b"}, "no use", id="draft for none"
             ),
+            pytest.param(
+                {"spec_type": "ngram-mod", "draft_p_min": 0.5}, "`--draft-p-min` does", id="no p"
+            ),
             pytest.param({"spec_type": "auto", "draft_tokens": 0}, "not possible", id="no tokens"),
             pytest.param({"spec_type": "auto", "draft_min": -1}, "not possible", id="negative"),
             pytest.param(
