@@ -16,7 +16,10 @@ _ARENAS = 2
 
 
 def share() -> None:
-    """Have the threads of this process share a few heaps; MALLOC_ARENA_MAX wins."""
+    """Have the threads of this process share a few heaps; MALLOC_ARENA_MAX wins.
+
+    Does nothing where there are more than eight heaps: glibc has settled on a number by then.
+    """
     limit = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if limit is not None and "MALLOC_ARENA_MAX" not in os.environ:
         limit(_ARENA_MAX, _ARENAS)
