@@ -131,7 +131,9 @@ def _watching(progress: Callable[[float], bool] | None) -> Callable[[float, obje
 
 def _lock_failure(lines: Iterable[str]) -> str | None:
     """Why weights could not be locked: llama.cpp goes on without it, and only logs that."""
-    return next((line.split(": ")[-1] for line in lines if _LOCK_FAILED.search(line)), None)
+    failed = (line for line in lines if _LOCK_FAILED.search(line))
+    # llama.cpp appends its advice after a line break, and errors are one line
+    return next((line.split(": ")[-1].partition("\n")[0] for line in failed), None)
 
 
 def _device_array(library: Library, names: Sequence[str]) -> ctypes.Array[ctypes.c_void_p]:

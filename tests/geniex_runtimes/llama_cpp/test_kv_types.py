@@ -159,6 +159,7 @@ class TestMlock:
         with pytest.raises(LoadError, match="`--mlock`: the system does not keep") as caught:
             load(tiny_chat, mlock=True)
         assert "ulimit -l" in str(caught.value.hint)
+        assert "\n" not in caught.value.message and "Try increasing" not in caught.value.message
 
 
 def _locked() -> int | None:
