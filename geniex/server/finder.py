@@ -5,6 +5,7 @@ of an answer, and a few looks at the disk tell whether anything has changed.
 """
 
 import difflib
+import threading
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,7 @@ class Finder:
         self._paths = paths
         self._store = Store(settings.data_dir)
         self._known: dict[tuple[str, bool], _Known] = {}
+        self._lock = threading.Lock()
 
     def model(self, name: str) -> ResolvedModel:
         """A model by name or path. Raises the catalogue's errors: ModelNotFoundError with names
@@ -112,9 +114,11 @@ class Finder:
         return ModelNotFoundError(name, near, hint=error.hint)
 
     def _remember(self, name: str, model: ResolvedModel, *, draft: bool) -> ResolvedModel:
-        while len(self._known) >= _REMEMBERED:
-            self._known.pop(next(iter(self._known)), None)
-        self._known[name, draft] = _Known(model, self._look(name, model))
+        known = _Known(model, self._look(name, model))
+        with self._lock:
+            while len(self._known) >= _REMEMBERED:
+                del self._known[next(iter(self._known))]
+            self._known[name, draft] = known
         return model
 
     def _recall(self, name: str, *, draft: bool) -> ResolvedModel | None:

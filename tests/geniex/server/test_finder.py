@@ -1,6 +1,8 @@
 """What a name means is remembered for as long as it holds."""
 
 import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,23 @@ def test_only_so_many_names_are_remembered(
     assert len(headers) == read
     finder.model(names[0])
     assert len(headers) > read
+
+
+def test_many_threads_that_find_many_names_do_not_meet(
+    finder: Finder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = finder.model("geniex/tiny-chat")
+    monkeypatch.setattr(Finder, "_look", lambda self, name, model: ())
+
+    def remember(number: int) -> None:
+        for count in range(10_000):
+            finder._remember(f"{number} {count}", found, draft=False)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(remember, range(8))) == [None] * 8
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(finder._known) == finders._REMEMBERED
