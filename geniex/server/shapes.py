@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, Field
 
+MAX_PROMPTS: Final = 2048
 _MAX_STOPS: Final = 64
 
 _StopText = Annotated[str, Field(min_length=1)]
@@ -26,13 +27,17 @@ def _stop(value: Any) -> Any:
 
 
 def check_inputs(value: Any) -> Any:
-    """Raise ValueError for an empty list, or what is neither a text nor a list."""
+    """Raise ValueError for an empty list, too many inputs, or what is neither a text nor a list."""
     if not isinstance(value, str | list):
         raise ValueError("it takes a text or token ids, or a list of either")
     if value == []:
         raise ValueError("an empty list is not allowed")
     if isinstance(value, list) and [] in value:
         raise ValueError("an empty list of tokens is not allowed")
+    # before each of them is held against each form that it may have
+    many = isinstance(value, list) and len(value) > MAX_PROMPTS
+    if many and not all(isinstance(one, int) for one in value):
+        raise ValueError(f"no more than {MAX_PROMPTS} inputs are allowed")
     return value
 
 

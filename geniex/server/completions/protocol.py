@@ -13,12 +13,11 @@ from geniex.server.chat_completions.protocol import (
 )
 from geniex.server.fields import Extras
 from geniex.server.refusals import about, unsupported
-from geniex.server.shapes import Stop, check_inputs
+from geniex.server.shapes import MAX_PROMPTS, Stop, check_inputs
 from geniex.server.state import ServerState
 from geniex_catalogue.errors import GenieXError, UsageError
 
 DEFAULT_MAX_TOKENS: Final = 16
-MAX_PROMPTS: Final = 2048
 
 Tokens = Annotated[list[int], Field(min_length=1)]
 Texts = Annotated[list[str], Field(min_length=1, max_length=MAX_PROMPTS)]

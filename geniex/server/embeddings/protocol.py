@@ -4,10 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from geniex.server.completions.protocol import MAX_PROMPTS, TokenLists, Tokens
+from geniex.server.completions.protocol import TokenLists, Tokens
 from geniex.server.fields import RequestFields
 from geniex.server.refusals import about, unsupported
-from geniex.server.shapes import check_full_inputs
+from geniex.server.shapes import MAX_PROMPTS, check_full_inputs
 from geniex_catalogue.errors import GenieXError, UsageError
 
 Text = Annotated[str, Field(min_length=1)]

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
+MAX_VALUES = 500_000  # each takes time from everybody, and up to a kilobyte
 MAX_DEPTH = 200  # objects and lists within each other; a schema may take 60, three for each
 
 
@@ -35,6 +36,9 @@ class _StrictRequest(Request):
 
 def loads(body: bytes) -> Any:
     """The value. Raises json.JSONDecodeError."""
+    # those within texts are counted too: a text with so many is longer than a context
+    if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise _fault(f"it has more than {MAX_VALUES} commas and brackets")
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as exc:

@@ -111,6 +111,8 @@ def part(**fields: Any) -> dict[str, Any]:
         (VECTORS, {"input": [[1], []]}, "`input`: an empty list of tokens is not allowed"),
         (VECTORS, {"input": 5}, "`input`: it takes a text or token ids, or a list of either"),
         (TEXT, {"prompt": []}, "`prompt`: an empty list is not allowed"),
+        (VECTORS, {"input": ["a"] * 2049}, "`input`: no more than 2048 inputs are allowed"),
+        (TEXT, {"prompt": [*[1] * 2048, "a"]}, "`prompt`: no more than 2048 inputs are allowed"),
         (TEXT, {"prompt": [[]]}, "`prompt`: an empty list of tokens is not allowed"),
         (CHAT, part(type="text"), "the `text` of a content part of type `text` is missing"),
         (CHAT, part(type="text", text=5), "the `text` of a content part of type `text` is no text"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from geniex.server.security.head import MAX_COUNT, MAX_HEADERS, MAX_TARGET
-from geniex.server.security.json_body import MAX_DEPTH, loads
+from geniex.server.security.json_body import MAX_DEPTH, MAX_VALUES, loads
 from tests.geniex.server.security.conftest import MODEL, Watched
 from tests.geniex.server.security.wire import connect, head, post, receive, send
 
@@ -25,6 +25,8 @@ JSON = {
     "deep objects": with_field(b'{"a":' * 10_000 + b"1" + b"}" * 10_000),
     "lists that never end": b"[" * 100_000,
     "a little too deep": with_field(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH),
+    "too many values": with_field(b"[" + b"0," * MAX_VALUES + b"0]"),
+    "too many lists": with_field(b"[[]" + b",[[[[]]]]" * (MAX_VALUES // 5) + b"]"),
     "a huge number": with_field(b"1" * 5000),
     "a huge exponent": with_field(b"1e999"),
     "no number": with_field(b"NaN"),
