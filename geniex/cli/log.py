@@ -18,7 +18,7 @@ _LEVELS = {
     "trace": logging.DEBUG,
 }
 _OURS = ("geniex", "geniex_runtimes", "geniex_catalogue", "uvicorn")
-_NATIVE = "geniex.llama_cpp"  # llama.cpp itself says hundreds of things at debug
+_NATIVE = "geniex.llama_cpp.native"  # what llama.cpp itself says, hundreds of things at debug
 
 log = logging.getLogger("geniex.cli")
 

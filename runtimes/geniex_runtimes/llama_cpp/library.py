@@ -19,7 +19,7 @@ from typing import Any
 from geniex_runtimes.errors import RuntimeNotInstalledError
 from geniex_runtimes.llama_cpp import heap
 
-log = logging.getLogger("geniex.llama_cpp")
+log = logging.getLogger("geniex.llama_cpp.native")
 
 SPIN_COUNT = "1000"  # the fewest that are as fast as any on an idle machine (docs/threads.md)
 

@@ -182,3 +182,18 @@ def test_another_stream_in_its_place_becomes_json_too(as_json: Any) -> None:
         Output().warn("still")
 
     assert [line["message"] for line in as_json(speak)] == ["still"]
+
+
+def test_without_a_level_our_own_warnings_are_shown_and_not_llama_cpps(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    log.set_up("warn", native=False)
+    try:
+        logging.getLogger("geniex.llama_cpp.native").warning("llama.cpp mutters")
+        for name in ("geniex.llama_cpp", "geniex.llama_cpp.kept"):
+            logging.getLogger(name).warning("told by %s", name)
+    finally:
+        log.set_up("none")
+    told = capfd.readouterr().err
+    assert "told by geniex.llama_cpp\n" in told and "told by geniex.llama_cpp.kept\n" in told
+    assert "mutters" not in told

@@ -24,7 +24,7 @@ PLAIN = SpeculativeOptions()
 def test_it_takes_what_was_estimated(
     tiny_chat: Path, kind: KvType, caplog: pytest.LogCaptureFixture
 ) -> None:
-    logged = caplog.at_level(logging.INFO, "geniex.llama_cpp")
+    logged = caplog.at_level(logging.INFO, "geniex.llama_cpp.native")
     with logged, load(tiny_chat, context_length=4096, kv_type=kind) as model:
         assert answer(model, turn("What is the capital of France?")).text.endswith("Paris.")
     taken = re.findall(rf"size = +([\d.]+) MiB .*K \({kind}\)", caplog.text)
@@ -101,7 +101,7 @@ def test_who_has_flash_attention(kind: Any, asked: Any, compute: Any, has: bool 
 
 
 def test_without_flash_attention(tiny_chat: Path, caplog: pytest.LogCaptureFixture) -> None:
-    logged = caplog.at_level(logging.INFO, "geniex.llama_cpp")
+    logged = caplog.at_level(logging.INFO, "geniex.llama_cpp.native")
     with logged, load(tiny_chat, flash_attention="off") as model:
         assert answer(model, ASKED, max_tokens=8).text
     assert re.search(r"flash_attn += disabled", caplog.text)

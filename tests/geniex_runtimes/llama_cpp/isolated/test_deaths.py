@@ -308,4 +308,4 @@ def test_the_log_of_a_worker_is_the_log_of_its_parent(
         *_, done = running
     assert isinstance(done, Done)
     native = [r for r in caplog.records if "llama_model_loader" in r.message]
-    assert native and {r.name for r in native} == {"geniex.llama_cpp"}
+    assert native and {r.name for r in native} == {"geniex.llama_cpp.native"}
