@@ -186,6 +186,8 @@ class SpeculatingFields(RequestFields):
                 paths=draft in state.options.paths,
             )
         except UsageError as exc:
+            if "`--draft-p-min`" in exc.message:
+                raise named(exc, "spec_p_min") from exc
             raise named(exc, "spec_draft_model" if draft else "spec_type") from exc
         except ModelNotFoundError as exc:
             # a bare name that is none: it is the draft that it was to be

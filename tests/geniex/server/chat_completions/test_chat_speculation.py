@@ -82,6 +82,7 @@ def test_no_speculation(chat: Door, spec_type: str | None) -> None:
         ({"spec_draft_model": DRAFT}, "spec_draft_model", "invalid_value"),
         ({"spec_type": "draft-mtp", "spec_n_max": 2, "spec_n_min": 3}, "spec_n_min", None),
         ({"spec_type": "draft-mtp", "spec_p_min": 1.5}, "spec_p_min", None),
+        ({"spec_type": "ngram-mod", "spec_p_min": 0.5}, "spec_p_min", "invalid_value"),
         ({"spec_type": "ngram-simple", "spec_draft_model": DRAFT}, "spec_draft_model", None),
         (
             {"spec_type": "draft-mtp", "spec_draft_model": "nobody/nothing"},
