@@ -3,15 +3,19 @@
 from dataclasses import dataclass
 
 from geniex.bench.result import BenchResult, CaseResult
-from geniex.bench.spread import Spread, beyond_noise, spread
+from geniex.bench.spread import Spread, beyond_noise, fewest, spread
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The fastest case of a model; `gain` is its decode speed to the first one's, None for that."""
+    """The fastest case of a model; `gain` is its decode speed to the first one's, None for that.
+
+    `lacking` is how many ratios there would have to be before any could be faster; 0 for enough.
+    """
 
     case: CaseResult
     gain: Spread | None = None
+    lacking: int = 0
 
 
 def choose(result: BenchResult, model: str) -> Choice | None:
@@ -39,7 +43,9 @@ def choose_model(result: BenchResult) -> Choice | None:
 
 
 def _fastest(first: CaseResult, others: list[CaseResult]) -> Choice:
-    best = Choice(first)
+    needed = fewest(len(others)) if others else 0
+    most = max((len(_ratios(case, first)) for case in others), default=0)
+    best = Choice(first, lacking=needed if most < needed else 0)
     for case in others:
         ratios = _ratios(case, first)
         gain = spread(ratios)

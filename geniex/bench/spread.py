@@ -53,6 +53,11 @@ def beyond_noise(ratios: Sequence[float], among: int = 1) -> bool:
     return count > 0 and tail / 2**count < _CHANCE / among
 
 
+def fewest(among: int = 1) -> int:
+    """How many ratios it takes at least to be beyond noise."""
+    return math.floor(math.log2(among / _CHANCE)) + 1
+
+
 def ratio(values: Sequence[float], base: Sequence[float]) -> Spread | None:
     """The ratio of the medians of two runs, which have no rounds in common.
 

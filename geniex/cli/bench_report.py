@@ -33,6 +33,11 @@ def show(result: BenchResult, output: Output, *, as_json: bool, csv: bool) -> No
             continue
         if choice.gain is None:
             output.note(f"{model}: nothing is faster than {choice.case.label} beyond noise")
+            if choice.lacking:
+                output.note(
+                    f"so many settings take {choice.lacking} rounds to tell, prompt lengths "
+                    "counted each: raise `--repeat`"
+                )
         else:
             gain = f"{choice.gain.median:.2f}x ({choice.gain.low:.2f}-{choice.gain.high:.2f})"
             output.note(f"{model}: {choice.case.label} is the fastest, {gain} in decoding")

@@ -170,6 +170,7 @@ class TestChoice:
         lucky = [case(str(n), row(decode=[n * x for x in PLAIN])) for n in (2, 4, 3)]
         choice = choose(result(case("plain", row(decode=PLAIN)), *lucky), "org/m:Q4_0")
         assert choice is not None and choice.case.label == "plain"
+        assert choice.lacking == 6, "and five rounds can tell nothing of three others"
 
     def test_of_what_was_not_measured_none(self) -> None:
         assert choose(result(case("plain")), "org/m:Q4_0") is None

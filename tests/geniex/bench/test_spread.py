@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geniex.bench.spread import Spread, beyond_noise, paired, ratio, spread, verdict
+from geniex.bench.spread import Spread, beyond_noise, fewest, paired, ratio, spread, verdict
 
 POSITIVE = st.lists(st.floats(min_value=0.01, max_value=1e6), min_size=1, max_size=9)
 
@@ -77,6 +77,12 @@ def test_the_best_of_several_needs_more_than_one_alone() -> None:
     assert not beyond_noise([1.1] * 5, among=2)
     assert beyond_noise([1.1] * 6, among=3)
     assert not beyond_noise([1.1] * 7 + [0.9], among=2)
+
+
+@pytest.mark.parametrize("among", [1, 2, 3, 4, 9, 20])
+def test_the_fewest_are_just_enough(among: int) -> None:
+    assert beyond_noise([1.1] * fewest(among), among)
+    assert not beyond_noise([1.1] * (fewest(among) - 1), among)
 
 
 def test_what_was_not_measured_has_no_ratio() -> None:
