@@ -68,15 +68,23 @@ class PageCheck:
         headers = Headers(scope=scope)
         origins = headers.getlist("origin")
         if not origins:
-            return _is_cross_site(headers) and not _is_link(scope, headers)
+            return self._is_elsewhere(headers) and not _is_link(scope, headers)
         return not (len(origins) == 1 and self._may(origins[0], headers))
+
+    def _is_elsewhere(self, headers: Headers) -> bool:
+        """Whether a page sent it that may not call, as far as that shows without its origin."""
+        if not _is_fetched(headers, "same-site"):
+            return _is_fetched(headers, "cross-site")
+        # another port of this machine, or another name below the same domain
+        of_this_machine = _LOOPBACK.fullmatch(f"http://{headers.get('host')}")
+        return not (self._loopback and of_this_machine)
 
     def _may(self, origin: str, headers: Headers) -> bool:
         if origin in self._named:
             return True
         if self._loopback and _LOOPBACK.fullmatch(origin):
             return True
-        return not _is_cross_site(headers) and _is_own(origin, headers.get("host", ""))
+        return not _is_fetched(headers, "cross-site") and _is_own(origin, headers.get("host", ""))
 
 
 def _named(origins: tuple[str, ...]) -> tuple[str, ...]:
@@ -84,8 +92,8 @@ def _named(origins: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(origin for origin in origins if origin not in (ANY, LOOPBACK, NONE))
 
 
-def _is_cross_site(headers: Headers) -> bool:
-    return any(value.strip().lower() == "cross-site" for value in headers.getlist("sec-fetch-site"))
+def _is_fetched(headers: Headers, how: str) -> bool:
+    return any(value.strip().lower() == how for value in headers.getlist("sec-fetch-site"))
 
 
 def _is_link(scope: Scope, headers: Headers) -> bool:

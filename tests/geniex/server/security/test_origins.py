@@ -142,6 +142,24 @@ def test_those_that_the_operator_names(
     assert "access-control-allow-credentials" not in reply.headers
 
 
+@pytest.mark.parametrize(
+    ("origins", "host", "taken"),
+    [
+        pytest.param("loopback", "localhost:18181", True, id="another port of this machine"),
+        pytest.param("loopback", "api.example.org", False, id="another name below the domain"),
+        pytest.param("loopback", "192.168.1.5", False, id="another port of an address"),
+        pytest.param("none", "localhost:18181", False, id="where no page may"),
+        pytest.param("*", "api.example.org", True, id="where all may"),
+    ],
+)
+def test_pages_of_the_same_site_that_send_no_origin(
+    serve: Serve, origins: str, host: str, taken: bool
+) -> None:
+    client = serve(origins=(origins,), allowed_hosts=("*",)).client
+    headers = {"host": host, "sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"}
+    assert client.get("/v1/models", headers=headers).status_code == (200 if taken else 403)
+
+
 def test_its_own_page_may_always_call(serve: Serve) -> None:
     client = serve(origins=("none",)).client
     assert client.get("/v1/models", headers={"origin": "http://testserver"}).status_code == 200
