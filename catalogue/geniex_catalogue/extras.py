@@ -13,6 +13,7 @@ from typing import Final
 EXTRAS: Final = {
     "qairt": ("onnxruntime-qnn==2.7.0", "tokenizers>=0.22", "llguidance>=1.9"),
     "aihub": ("qai-hub>=0.56,<1",),
+    "otel": ("opentelemetry-sdk>=1.39", "opentelemetry-exporter-otlp-proto-http>=1.39"),
     "bench-plot": ("matplotlib>=3.10",),
 }
 

@@ -18,6 +18,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from geniex import __version__
+from geniex_catalogue.extras import install
 from geniex_catalogue.offline import is_yes
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def tracing_from(environ: Mapping[str, str]) -> Tracing | None:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
-        return _refused("run `pip install 'geniex-local[otel]'`")
+        return _refused(install("otel"))
     try:
         tracing = Tracing(OTLPSpanExporter())
     except Exception as exc:  # what the variables hold is the user's, and is read by the SDK

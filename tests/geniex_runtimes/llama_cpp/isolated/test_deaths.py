@@ -227,6 +227,7 @@ def test_a_model_that_is_closed_while_it_is_loaded_again(own_chat: Path) -> None
 def test_fifty_deaths_leave_nothing(own_chat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No file, no thread, no process, no zombie; each death hits a running answer."""
     me = psutil.Process()
+    others = set(me.children())
 
     def die(model: IsolatedModel) -> None:
         running = model.generate(ENDLESS)
@@ -242,7 +243,7 @@ def test_fifty_deaths_leave_nothing(own_chat: Path, monkeypatch: pytest.MonkeyPa
         before = (me.num_fds(), threading.active_count())
         for _ in range(DEATHS):
             die(model)
-        until(lambda: len([*me.children()]) <= 1, "there are others")
+        until(lambda: len(set(me.children()) - others) <= 1, "there are others")
         assert (me.num_fds(), threading.active_count()) <= before
         assert answer(model, QUESTION).text == PARIS
 
