@@ -164,7 +164,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", help="a pair's name (repeatable)")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tokens", type=int, default=200, help="the longest answer")
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument(
         "--clock", choices=("wall", "cpu"), default="wall", help="cpu on a shared machine"
     )
