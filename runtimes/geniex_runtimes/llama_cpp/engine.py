@@ -103,8 +103,9 @@ class Engine:
                 self._receive()
                 self._context.abort(False)  # before the flags are read: no cancel is missed
                 self._drop_cancelled()
-                self._seating.assign(self._waiting)
-                self._keep_from_abort()
+                if self._waiting:
+                    self._seating.assign(self._waiting)
+                    self._keep_from_abort()
                 if any(slot.task for slot in self._slots) and not self._closing:
                     self._turn()
             sound = True
