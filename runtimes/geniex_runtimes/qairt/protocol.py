@@ -5,9 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from geniex_runtimes.contract import FinishReason, Profile, TokenLogprob
 from geniex_runtimes.options import SamplingOptions
 from geniex_runtimes.qairt.engine import EngineName
+
+# a part of this protocol: its users find all of it here
+from geniex_runtimes.workers.messages import Cancel as Cancel
+from geniex_runtimes.workers.messages import Close as Close
+from geniex_runtimes.workers.messages import Finished as Finished
+from geniex_runtimes.workers.messages import Piece as Piece
 from geniex_runtimes.workers.wire import Wire
 
 VERSION = 1
@@ -40,13 +45,6 @@ class Generate:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
-    """End generation `number` within a token; it still ends with Finished."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
 class Reset:
     """Forget the sequence. Answered by Did or Failed."""
 
@@ -66,35 +64,12 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True)
-class Close:
-    """Free everything and end. Answered by the end of the stream."""
-
-
-@dataclass(frozen=True, slots=True)
 class Loaded:
     """The bundle is in memory. `version` is that of this protocol."""
 
     context_length: int
     vocab_size: int
     version: int = VERSION
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of answer `number`: whole characters, never part of a stop string."""
-
-    number: int
-    text: str
-    logprobs: tuple[TokenLogprob, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The end of answer `number`."""
-
-    number: int
-    finish_reason: FinishReason
-    profile: Profile
 
 
 @dataclass(frozen=True, slots=True)

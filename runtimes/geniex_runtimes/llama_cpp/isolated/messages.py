@@ -12,14 +12,17 @@ from typing import Any, TypeAlias
 
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.contract import (
-    FinishReason,
     GenerationRequest,
     ModelInfo,
-    Profile,
     PromptPiece,
-    TokenLogprob,
 )
 from geniex_runtimes.options import LoadOptions
+
+# a part of this protocol: its users find all of it here
+from geniex_runtimes.workers.messages import Cancel as Cancel
+from geniex_runtimes.workers.messages import Close as Close
+from geniex_runtimes.workers.messages import Finished as Finished
+from geniex_runtimes.workers.messages import Piece as Piece
 from geniex_runtimes.workers.wire import Wire
 
 # bytes of a message: a request's body of 64 MiB, with each of its characters escaped
@@ -49,13 +52,6 @@ class Generate:
     number: int
     model: int
     request: GenerationRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """End generation `number`; it still ends with Finished."""
-
-    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +104,6 @@ class Free:
 
 
 @dataclass(frozen=True, slots=True)
-class Close:
-    """Free everything and end. Answered by the end of the stream."""
-
-
-@dataclass(frozen=True, slots=True)
 class Progress:
     """How much of load `number` is done, from 0 to 1."""
 
@@ -133,24 +124,6 @@ class Started:
     """The request has been accepted."""
 
     number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of answer `number`."""
-
-    number: int
-    text: str
-    logprobs: tuple[TokenLogprob, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The end of answer `number`."""
-
-    number: int
-    finish_reason: FinishReason
-    profile: Profile
 
 
 @dataclass(frozen=True, slots=True)
