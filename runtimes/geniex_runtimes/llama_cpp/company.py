@@ -25,7 +25,6 @@ _REPACKED_APART = frozenset({10, 12})
 # FINE_ROWS rows (a part of CPU_ROWS, and whole tiles of every kernel) as in parts of CPU_ROWS
 _FINE = frozenset({2, 3, 6, 7, 8, *range(10, 15)})
 FINE_ROWS = 20
-_X86 = frozenset({"x86_64", "amd64"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def repacking(header: GGUFHeader | None, options: LoadOptions) -> bool:
 
 def _has(header: GGUFHeader | None, kinds: Container[int]) -> bool:
     """Whether an x86 machine is to run a model with weights of these kinds."""
-    if header is None or platform.machine().lower() not in _X86:
+    if header is None or platform.machine().lower() not in tiling.X86:
         return False
     return any(tensor.type in kinds for tensor in header.tensors)
 

@@ -21,7 +21,7 @@ SWITCH = "GGML_CPU_TILED_MM"
 TILED_FROM = 8  # rows
 # ggml's numbers of Q2_K to Q6_K and IQ2_XXS to IQ1_M
 _TILED = frozenset({*range(10, 15), *range(16, 24), 29})
-_X86 = frozenset({"x86_64", "amd64"})
+X86 = frozenset({"x86_64", "amd64"})  # as `platform.machine` calls it, in lower case
 # of more of a model's weights the slower prompts would cost more than answers together gain
 _LARGE_PART = 0.5
 
@@ -66,7 +66,7 @@ def settle(name: str, header: GGUFHeader | None, options: LoadOptions) -> None:
 
 def _part(header: GGUFHeader | None) -> float:
     """What part of the layers' weights has the kernel on this machine."""
-    if header is None or platform.machine().lower() not in _X86:
+    if header is None or platform.machine().lower() not in X86:
         return 0.0
     sizes = [
         (math.prod(tensor.shape), tensor.type in _TILED)
