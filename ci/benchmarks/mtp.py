@@ -3,7 +3,8 @@
 python3 ci/bench.py mtp                     # all of it: toys, the trained pair, a large pair
 python3 ci/bench.py mtp --peer --only tiny-chat --rounds 20
 
-All sides of a pair run in turn, in one run, each in a process of its own; who is first rotates.
+All sides of a pair run in turn, answer by answer, each in a process of its own; who is first
+rotates.
 """
 
 import argparse
@@ -12,6 +13,8 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import TypeAlias
 
@@ -40,12 +43,22 @@ def play(subject: Subject, hows: Sequence[str], threads: int, rounds: int, count
     with ExitStack() as stack:
         sides = [stack.enter_context(Side(how, subject, threads)) for how in hows]
         for number in range(-1, rounds):
-            first = number % len(sides)
-            for side in sides[first:] + sides[:first]:
-                answer = side.play(count)
-                if number >= 0:
-                    played[side.name].append(answer)
+            answers = _round(sides, subject, number, count)
+            for how in hows if number >= 0 else ():
+                played[how].append(reduce(add, answers[how]))
     return played
+
+
+def _round(
+    sides: Sequence[Side], subject: Subject, number: int, count: int
+) -> Mapping[str, Sequence[Played]]:
+    """Each side's answers to the subject's prompts: close in time, as the machine's pace drifts."""
+    answers: dict[str, list[Played]] = {side.name: [] for side in sides}
+    for turn, prompt in enumerate(subject.prompts, number):
+        first = turn % len(sides)
+        for side in (*sides[first:], *sides[:first]):
+            answers[side.name].append(side.play(prompt, count))
+    return answers
 
 
 def spread(values: Sequence[float], form: str = ".3f") -> str:
@@ -164,7 +177,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", help="a pair's name (repeatable)")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--tokens", type=int, default=200, help="the longest answer")
-    parser.add_argument("--rounds", type=int, default=31)
+    parser.add_argument("--rounds", type=int, default=61)
     parser.add_argument(
         "--clock", choices=("wall", "cpu"), default="wall", help="cpu on a shared machine"
     )

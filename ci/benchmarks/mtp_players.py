@@ -49,6 +49,11 @@ class Played:
         """Tokens per second of the process's CPU time, which other programs hardly touch."""
         return self.tokens / self.cpu
 
+    def __add__(self, other: "Played") -> "Played":
+        """Both, the other's being the later answers."""
+        mine, its = asdict(self), asdict(other)
+        return Played(**{key: its[key] if key == "state" else mine[key] + its[key] for key in its})
+
 
 class Side(Worker):
     """One side of a comparison, in a process of its own."""
@@ -58,11 +63,10 @@ class Side(Worker):
         if subject.draft is not None:
             words.append(str(subject.draft))
         super().__init__(how, "ci.benchmarks.mtp_players", words)
-        self._prompts = subject.prompts
 
-    def play(self, count: int) -> Played:
-        """Answer the subject's prompts greedily, with up to `count` tokens each."""
-        answer = self.ask({"prompts": self._prompts, "count": count})
+    def play(self, prompt: Prompt, count: int) -> Played:
+        """Answer a prompt greedily, with up to `count` tokens."""
+        answer = self.ask({"prompts": [prompt], "count": count})
         return Played(**(answer | {"texts": tuple(answer["texts"])}))
 
 

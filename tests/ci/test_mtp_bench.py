@@ -103,7 +103,7 @@ def test_a_round_of_every_side(toys: Path) -> None:
 def test_a_side_that_dies_says_why(tmp_path: Path) -> None:
     missing = mtp_models.Subject("missing", tmp_path / "missing.gguf", None, ((2,),))
     with Side(PLAIN, missing, threads=1) as side, pytest.raises(RuntimeError, match="missing"):
-        side.play(1)
+        side.play(missing.prompts[0], 1)
 
 
 def test_every_good_toy_is_run(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ what llama.cpp needs to build its graph anew. A trial that succeeds is followed 
 it is believed; where nothing could pay even if all were accepted, there are next to no trials. So a
 text that has turned predictable is noticed within 32 steps wherever the first draft token costs at
 most half a plain step, and later where it costs more. Where plain decoding seems the faster from
-the start, the first steps of the first answer are tried all the same, and the first step of every
-answer after it: what was measured is not believed unseen, and every answer can tell what drafting
-would have been like.
+the start, the first steps of the first answer are tried all the same, and the first step of the
+next few: what was measured is not believed unseen, and answers can tell what drafting would have
+been like. Later answers begin with a trial as long as no earlier one is still to be paid off.
 
 With several slots in a batch, a slot's choice is judged by the tokens per second of the whole
 batch, the other slots' rows being what they were at its last step.
@@ -41,8 +41,10 @@ _FOLLOWING = 6e-6
 # a step so quick that even this shows: the drafter had better not follow while it rests
 QUICK_STEP = 1e-3
 _MOST_CREDIT, _MOST_DEBT = 2.0, 4.0
-# trials at the start of the first answer until one is accepted, and of every other answer
+# trials at the start of the first answer until one is accepted, and of later ones
 _OPENING, _LATER_OPENING = 4, 1
+# answers that begin with a trial whatever it costs
+_OPENED = 8
 # steps between trials: at least, while off; from and to, doubling, while on
 _OFF_GAP = 16
 # steps between looks while a trial is due and not yet affordable: fewest and most
@@ -101,6 +103,7 @@ class Controller:
         self._off = 0.0  # how far it was from what was expected
         self._switch = 0.0  # seconds that a step takes more for having other rows than the last
         self._opening = _OPENING
+        self._answers = 0
         self._plain = costs.plain
         self._budget = max(_LEAST_BUDGET, _BUDGET - _FOLLOWING / self._plain)
 
@@ -115,18 +118,21 @@ class Controller:
         """A task starts on a slot; it may draft up to `most` tokens, and no fewer than `least`."""
         most = self._n_max if most is None else min(most, self._n_max)
         before = self._slots.get(slot)
+        credit = before.credit if before is not None else 0.0
+        self._answers += 1
+        later = _LATER_OPENING if self._answers <= _OPENED or credit >= 0 else 0
         self._slots[slot] = _Slot(
             most=most,
             least=max(1, least),
             adapt=self._adapt if adapt is None else adapt,
-            opening=max(self._opening, _LATER_OPENING),
+            opening=self._opening or later,
             rates=[
                 # a change shows in the first position first, which is seen at every draft
                 Rate(average, _PRIOR_WEIGHT, alert=position == 0)
                 for position, average in enumerate(self._average[:most])
             ],
             lengths=[1.0] * most,
-            credit=before.credit if before is not None else 0.0,
+            credit=credit,
         )
 
     def choose(self, slot: int) -> int:
@@ -146,20 +152,22 @@ class Controller:
     def rest(self, slot: int) -> int:
         """How many of the next steps need neither `choose` nor `record`: they are plain anyway.
 
-        To be asked after a step is recorded; those steps count as done. Where speculation is off,
-        even the few microseconds of choosing would show on a small model.
+        To be asked when a task begins and after a step is recorded; those steps count as done.
+        Where speculation is off, even the few microseconds of choosing would show on a small model.
         """
         one = self._slots[slot]
         if not one.adapt:
             return 0
-        if one.trial:
+        if one.trial or not one.times:
             self._weigh(one)  # what the trial has shown counts already
-        if one.best or one.opening or (one.most and one.rates[0].rising):
+        if one.best or one.opening:
             return 0
+        other = self._worth_trying(one)
+        if other and one.rates[0].rising:
+            return 0  # the next trial follows at once
         if one.trial:
             # nobody will look at the step after it, which has other rows again
             one.credit -= self._switch * one.tokens[0] / one.times[0]
-        other = self._worth_trying(one)
         if other == 0:
             wait = _HOPELESS_GAP - one.waited
         else:
@@ -170,6 +178,10 @@ class Controller:
         one.steps += steps
         one.credit = min(_MOST_CREDIT, one.credit + self._budget * steps)
         return steps
+
+    def leave(self, slot: int, resting: int) -> None:
+        """A slot's task has ended, with so many steps of its rest not done."""
+        self._slots[slot].credit -= self._budget * resting
 
     def record(
         self,

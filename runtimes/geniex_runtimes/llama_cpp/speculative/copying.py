@@ -46,7 +46,7 @@ class _Slot:
     others: int = 0
     best: int = -1  # -1: not worked out
     asked: int = 0
-    idle: bool = True
+    idle: bool = False  # nothing was proposed at the last step
 
 
 class CopyController:
@@ -100,6 +100,9 @@ class CopyController:
         one = self._slots[slot]
         napping = one.adapt and one.idle and self._costs.plain < QUICK_STEP
         return _NAP if napping else 0
+
+    def leave(self, slot: int, resting: int) -> None:
+        """See `Controller.leave`: a rest earns nothing here."""
 
     def record(
         self,

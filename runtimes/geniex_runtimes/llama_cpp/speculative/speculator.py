@@ -64,8 +64,9 @@ class Speculator:
             self._controller.begin(
                 slot.index, most=wanted.n_max, least=wanted.n_min, adapt=wanted.adapt
             )
-            self._resting[slot.index] = 0
-            self._resume()
+            resting = self._resting[slot.index] = self._controller.rest(slot.index)
+            if resting <= 2 * _AWAKE:
+                self._resume()
         return self._drafter.begin(slot.index, kept)
 
     def adopt(self, slot: Slot) -> None:
@@ -201,7 +202,9 @@ class Speculator:
     def leave(self, slot: int) -> None:
         """A slot's task has ended, in whatever way."""
         self._wake()
-        self._resting.pop(slot, None)
+        resting = self._resting.pop(slot, None)
+        if resting is not None:
+            self._controller.leave(slot, resting)
 
     def use_threads(self, threads: int) -> None:
         """Use so many CPU threads for drafting."""

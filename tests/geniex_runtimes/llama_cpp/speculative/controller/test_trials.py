@@ -26,7 +26,9 @@ def test_what_cannot_pay_is_tried_at_the_start_alone(
     [(1, [1, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]), (0, [1, 1, 1, 1, 0, 0], [1, 0, 0, 0, 0, 0])],
     ids=["right", "wrong"],
 )
-def test_every_answer_opens_with_a_trial(accepted: int, first: list[int], later: list[int]) -> None:
+def test_the_first_answers_open_with_a_trial(
+    accepted: int, first: list[int], later: list[int]
+) -> None:
     machine = MACHINES["toy"]
     controller = Controller(machine.costs(), 3)
     for expected in (first, later, later):
@@ -38,6 +40,55 @@ def test_every_answer_opens_with_a_trial(accepted: int, first: list[int], later:
             taken = min(asked, accepted)
             controller.record(0, asked, taken, machine.rows[asked], machine.draft[0] * asked)
         assert lengths == expected
+
+
+def test_later_answers_open_with_a_trial_as_the_budget_allows() -> None:
+    machine = MACHINES["toy"]
+    controller = Controller(machine.costs(), 3)
+    tried = 0
+    for _ in range(80):
+        controller.begin(0)
+        left = 50  # steps of each answer
+        while (rest := controller.rest(0)) < left:
+            left -= rest + 1
+            asked = controller.choose(0)
+            tried += asked
+            controller.record(0, asked, 0, machine.rows[asked], machine.draft[0] * asked)
+        controller.leave(0, rest - left)
+    # four and seven at first; of 4,000 tokens one in two hundred may be lost, and each loses 1.35
+    assert 11 + 10 <= tried <= 11 + 15
+
+
+def test_the_rest_that_an_answer_did_not_take_earns_nothing() -> None:
+    machine = MACHINES["toy"]
+
+    def tried(left: int) -> int:
+        controller = Controller(machine.costs(), 3)
+        count = 0
+        for _ in range(60):
+            controller.begin(0)
+            if not controller.rest(0):
+                asked = controller.choose(0)
+                count += asked
+                controller.record(0, asked, 0, machine.rows[asked], machine.draft[0] * asked)
+                controller.rest(0)
+            controller.leave(0, left)
+        return count
+
+    assert tried(255) < tried(0)
+
+
+def test_a_right_draft_where_none_can_pay_does_not_keep_the_slot_awake() -> None:
+    machine = MACHINES["toy"]
+    controller = Controller(machine.costs(), 3)
+    controller.begin(0)
+    for _ in range(4):
+        asked = controller.choose(0)
+        controller.record(0, asked, 0, machine.rows[asked], machine.draft[0] * asked)
+    controller.begin(0)
+    assert controller.choose(0) == 1
+    controller.record(0, 1, 1, machine.rows[1], machine.draft[0])
+    assert controller.rest(0) > 100
 
 
 def test_resting_lasts_until_the_next_trial() -> None:
