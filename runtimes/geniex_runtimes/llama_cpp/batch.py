@@ -21,6 +21,7 @@ class Batch:
 
     def __init__(self, library: Library, capacity: int, width: int = 0) -> None:
         api = library.api
+        self._move = library.move
         self.capacity = capacity
         self.rows = 0
         self._token = np.zeros(capacity, np.int32)
@@ -93,7 +94,7 @@ class Batch:
         self._logits_at[row] = 1
         if self._state_bytes:
             place = self._hidden_address + row * self._state_bytes
-            ctypes.memmove(place, state, self._state_bytes)
+            self._move(place, state, self._state_bytes)
         self.rows = row + 1
         return row
 
@@ -105,7 +106,7 @@ class Batch:
         """Copy the hidden states of `count` rows from an address."""
         if self._state_bytes:
             place = self._hidden_address + first * self._state_bytes
-            ctypes.memmove(place, address, count * self._state_bytes)
+            self._move(place, address, count * self._state_bytes)
 
     def finish(self) -> object:
         """The native struct with the row count set, ready for one decode."""

@@ -11,6 +11,7 @@ import functools
 import importlib.metadata
 import logging
 import os
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -61,8 +62,10 @@ class Library:
         self.token_to_piece = self._brief(
             "llama_token_to_piece", i32, address, i32, address, i32, i32, ctypes.c_bool
         )
-        self.set_nextn = ext.llama_set_embeddings_nextn
-        self.set_nextn_head = ext.llama_set_nextn_layer_offset
+        self.move = _brief_move()
+        flag = ctypes.c_bool
+        self.set_nextn = self._retyped(ext.llama_set_embeddings_nextn, None, address, flag, flag)
+        self.set_nextn_head = self._retyped(ext.llama_set_nextn_layer_offset, None, address, i32)
         self.context_of_draft = ext.llama_get_ctx_other
         self.nextn_rows = self._retyped(ext.llama_get_embeddings_nextn, address, address)
         self.nextn_row = self._retyped(ext.llama_get_embeddings_nextn_ith, address, address, i32)
@@ -144,6 +147,15 @@ class Library:
 
 _lock = threading.Lock()
 _stderr_lock = threading.Lock()
+
+
+def _brief_move() -> Callable[[int, int, int], object]:
+    """C's `memmove`; that of ctypes lets other threads run meanwhile (see `Library._brief`)."""
+    libc = ctypes.PyDLL("ucrtbase" if sys.platform == "win32" else None)
+    move = libc.memmove
+    move.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+    move.restype = None
+    return move
 
 
 def load() -> Library:

@@ -11,7 +11,6 @@ and `draft-simple`:
 * simple: a model of its own with the target's vocabulary, fed with tokens alone.
 """
 
-import ctypes
 import logging
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
@@ -43,7 +42,8 @@ class _Track:
     target's state at its last token; it is all that a draft without cells of its own needs.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, library: Library) -> None:
+        self._move = library.move
         self._bytes = 4 * width
         self.pending: Floats = np.zeros(width, np.float32)
         self.pending_address = self.pending.ctypes.data
@@ -77,17 +77,17 @@ class _Track:
         # the state before a token is that of the token before it
         place, count = self.address + first * self._bytes, len(new)
         if new and not known:
-            ctypes.memmove(place, self.pending_address, self._bytes)
+            self._move(place, self.pending_address, self._bytes)
             place, count = place + self._bytes, count - 1
         if count > 0:
             source = self.rows + max(0, known - 1) * self._bytes
-            ctypes.memmove(place, source, count * self._bytes)
+            self._move(place, source, count * self._bytes)
         self.remember(len(tokens) - 1)
 
     def remember(self, row: int) -> None:
         """Take the state of a verified row for the one at the target's last token."""
         if self._bytes:
-            ctypes.memmove(self.pending_address, self.rows + row * self._bytes, self._bytes)
+            self._move(self.pending_address, self.rows + row * self._bytes, self._bytes)
 
     def restart(self, start: int) -> None:
         """Know nothing of what lies before position `start`."""
@@ -128,7 +128,7 @@ class ModelDrafter:
         self._vocab = weights.vocab.size
         self._width = weights.hidden_size if mode != "simple" else 0
         self._batch = Batch(library, BATCH_ROWS, self._width)
-        self._tracks = [_Track(self._width) for _ in range(target.options.slots)]
+        self._tracks = [_Track(self._width, library) for _ in range(target.options.slots)]
         self._paused = False
         if self._width:
             library.set_nextn(target.handle, True, False)
