@@ -184,7 +184,7 @@ class Engine:
         """Evaluate a chunk of one slot's prompt, or several chunks beside answers that are slow."""
         pace = self._pace
         while waiting := [slot for slot in self._slots if slot.prefilling]:
-            if shared and not pace.allows():
+            if shared and not pace.allows(waiting):
                 return
             one = pace.next(waiting)
             outputs = self._fill_prompt(one, pace.rows(shared=shared))

@@ -16,8 +16,11 @@ from geniex_runtimes.llama_cpp.slot import Slot
 # of the time, beside running answers: they are to keep 0.6 of their speed, and the rest is for what
 # a chunk costs them beyond its own time (caches, another graph)
 SHARE = 0.36
-# seconds of evaluating prompts that may be saved up: short prompts do not wait
+# seconds of evaluating prompts that may be saved up: a beginning does not wait
 MOST_SAVED = 0.1
+# seconds that may be owed where all prompts are short: clients that come together answer together,
+# for few rows cost nearly as much as many; what is owed is earned before any more go in
+MOST_OWED = 0.6
 # rows at once where nobody is kept waiting; a whole multiple of what a CPU evaluates at once
 ALONE_ROWS = BATCH_ROWS // CPU_ROWS * CPU_ROWS
 # rows at once beside answers on a device, for which few rows are as slow as many
@@ -50,13 +53,19 @@ class Pace:
         slow = self._shared_rows * self._row_seconds > LONG
         return self._cut if slow else self._shared_rows
 
-    def allows(self) -> bool:
-        """Whether a chunk beside running answers may be evaluated now; `spend` is to follow it."""
+    def allows(self, waiting: Sequence[Slot]) -> bool:
+        """Whether a chunk of the slots that are prefilling may be evaluated beside answers now.
+
+        `spend` is to follow it.
+        """
         now = self._clock()
         earned = (now - self._since) * SHARE / (1 - SHARE)
         self._saved = min(MOST_SAVED, self._saved + earned)
         self._since = now
-        return self._saved > 0
+        if self._saved > 0:
+            return True
+        short = all(slot.left <= self._shared_rows for slot in waiting)
+        return short and self._saved > -MOST_OWED
 
     def spend(self, rows: int) -> None:
         """A chunk of so many rows is done: what it took since `allows` is spent."""

@@ -156,3 +156,36 @@ def test_short_prompts_go_in_together(machine: Machine, model: LlamaCppModel) ->
     assert machine.chunks == [len(SHORT)] * 3
     # two chunks, and the one step that comes before them
     assert machine.times[2] - machine.times[0] < 2 * len(SHORT) * machine.row + 1.5 * STEP
+
+
+def test_short_prompts_go_in_at_once_as_far_as_may_be_owed(
+    machine: Machine, model: LlamaCppModel
+) -> None:
+    machine.row = 0.008  # a quarter of a second each: more than is saved up
+    more: list[Generation] = []
+    machine.then[1] = lambda: more.extend(started(model, SHORT, max_tokens=1) for _ in range(2))
+    with an_answer(model):
+        answer(model, SHORT, max_tokens=1)
+        for generation in more:
+            for _ in generation:
+                pass
+        owed = machine.now
+        answer(model, SHORT, max_tokens=1, reuse_prefix=False)
+    whole = len(SHORT) * machine.row
+    assert sum(machine.chunks) == 4 * len(SHORT)
+    first, last = machine.times[0], max(time for time in machine.times if time <= owed)
+    assert last - first < 2 * whole + 1.5 * STEP
+    # three are more than is to be owed: the next waits until that is less
+    assert machine.times[-1] - owed > whole + 10 * STEP
+
+
+def test_nothing_is_owed_for_short_prompts_where_a_long_one_waits(
+    machine: Machine, model: LlamaCppModel
+) -> None:
+    machine.row = 0.003
+    more: list[Generation] = []
+    machine.then[4] = lambda: more.extend(started(model, SHORT, max_tokens=1) for _ in range(2))
+    with an_answer(model):
+        answer(model, LONG, max_tokens=1)
+    last = len(machine.chunks) - 2
+    assert 0.30 < machine.share(4, last) < 0.38
