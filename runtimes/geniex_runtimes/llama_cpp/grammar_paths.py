@@ -6,45 +6,26 @@ So some characters are read here first, from each place of the grammar, always t
 most ways open. It is a probe and no proof: a grammar that hides its growth behind others is slow.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from geniex_runtimes.llama_cpp.grammar_rules import Bodies, Item, Spans, Text, read
 
 MOST_PATHS = 20_000  # for a text of `_CHARACTERS`
 _CHARACTERS = 12  # twice as many ways with each character are 4096, three times too many
 _MOST_STEPS = 200_000  # from one place: so many are ways, too
 _ALL_STEPS = 400_000  # half a second; what is so large is not looked at to its end
 
-_TOKENS = re.compile(
-    r'"(?:[^"\\]|\\.)*"?|\[(?:[^\]\\]|\\.)*\]?|#[^\r\n]*|!?<[^>\s]*>|::=|[A-Za-z0-9_-]+|\{[^}]*\}'
-    r"|[()|.*+?]",
-    re.DOTALL,
-)
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_ESCAPE = re.compile(r"\\x[0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8}|\\.|.", re.DOTALL)
-_PLAIN = {"n": 10, "r": 13, "t": 9}
-_TOP = 0x110000  # behind the last character
-
-_Spans: TypeAlias = tuple[tuple[int, int], ...]  # characters, ends not among them
-_What: TypeAlias = str | tuple[_Spans, ...]  # the name of a rule, or a text
-_Bodies: TypeAlias = list[list["_Item"]]
 _Stack: TypeAlias = tuple["_Place", "_Stack"] | None  # where to go on, innermost first
-_Path: TypeAlias = tuple[tuple[_Spans, ...], int, _Stack]  # a text, how far, and what is behind it
-
-
-@dataclass(slots=True)
-class _Item:
-    what: _What
-    optional: bool = False
-    repeated: bool = False
+_Path: TypeAlias = tuple[Text, int, _Stack]  # a text, how far, and what is behind it
 
 
 @dataclass(slots=True, eq=False)
 class _Place:
     """Before an item of an alternative."""
 
-    item: _Item
+    item: Item
     next: "_Place | None"
     again: "_Place | None" = None  # where a repeated item goes on: once more, or behind it
 
@@ -54,7 +35,7 @@ class _TooManyError(Exception):
 
 
 class _Probe:
-    def __init__(self, rules: dict[str, _Bodies]) -> None:
+    def __init__(self, rules: dict[str, Bodies]) -> None:
         self.steps = 0
         self._steps_before = 0
         self.starts: dict[str, list[_Place | None]] = {
@@ -65,13 +46,13 @@ class _Probe:
         """Read the worst text from here. Raises _TooManyError."""
         self._steps_before = self.steps
         paths = list(self._open((place, None)))
-        for read in range(_CHARACTERS):
-            if len(paths) <= 2 * read:
+        for taken in range(_CHARACTERS):
+            if len(paths) <= 2 * taken:
                 return  # if it grows later on, it does from a later place
             ahead = [(text[at], self._behind(text, at, stack)) for text, at, stack in paths]
             paths = _worst(ahead)
 
-    def _behind(self, text: tuple[_Spans, ...], at: int, stack: _Stack) -> list[_Path]:
+    def _behind(self, text: Text, at: int, stack: _Stack) -> list[_Path]:
         return [(text, at + 1, stack)] if at + 1 < len(text) else list(self._open(stack))
 
     def _open(self, stack: _Stack) -> Iterator[_Path]:
@@ -97,13 +78,13 @@ class _Probe:
                 yield place.item.what, 0, behind
 
 
-def _places(items: list[_Item]) -> _Place | None:
+def _places(items: list[Item]) -> _Place | None:
     """The first place of an alternative; None where it is empty."""
     place = None
     for item in reversed(items):
         again = None
         if item.repeated:
-            again = _Place(_Item(item.what, optional=True), place)
+            again = _Place(Item(item.what, optional=True), place)
             again.again = again
         place = _Place(item, place, again)
     return place
@@ -114,7 +95,7 @@ def grows(grammar: str) -> bool:
 
     `grammar` is one that llama.cpp has accepted: none of its rules begins with itself.
     """
-    probe = _Probe(_read(grammar))
+    probe = _Probe(read(grammar))
     try:
         for starts in probe.starts.values():
             for start in starts:
@@ -127,7 +108,7 @@ def grows(grammar: str) -> bool:
     return False
 
 
-def _worst(ahead: list[tuple[_Spans, list[_Path]]]) -> list[_Path]:
+def _worst(ahead: list[tuple[Spans, list[_Path]]]) -> list[_Path]:
     """The ways that are open behind the character that leaves most of them."""
     changes: dict[int, int] = {}
     for spans, paths in ahead:
@@ -147,81 +128,3 @@ def _worst(ahead: list[tuple[_Spans, list[_Path]]]) -> list[_Path]:
         if any(begin <= best < end for begin, end in spans)
         for path in paths
     ]
-
-
-def _read(grammar: str) -> dict[str, _Bodies]:
-    """The alternatives of each rule and group."""
-    tokens = [found[0] for found in _TOKENS.finditer(grammar) if found[0][0] != "#"]
-    rules: dict[str, _Bodies] = {}
-    outer: list[_Bodies] = []
-    body: _Bodies = [[]]
-    for index, token in enumerate(tokens):
-        if token == "::=":
-            continue
-        if tokens[index + 1 : index + 2] == ["::="]:
-            outer, body = [], [[]]
-            rules[token] = body
-        elif token == "(":
-            outer.append(body)
-            body[-1].append(_Item(f"({index}"))
-            body = rules[f"({index}"] = [[]]
-        elif token == ")":
-            body = outer.pop() if outer else body
-        elif token == "|":
-            body.append([])
-        elif token in "*+?" or token[0] == "{":
-            if body[-1]:
-                body[-1][-1].optional, body[-1][-1].repeated = _times(token)
-        elif _NAME.fullmatch(token):
-            body[-1].append(_Item(token))
-        elif text := _text(token):
-            body[-1].append(_Item(text))
-    return rules
-
-
-def _times(token: str) -> tuple[bool, bool]:
-    """Whether an item may be left out, and whether it may come several times."""
-    if token[0] != "{":
-        return token in "*?", token in "*+"
-    numbers = [int(number) for number in re.findall(r"\d+", token)]
-    return numbers[:1] == [0], "," in token and numbers[-1:] != [1]
-
-
-def _text(token: str) -> tuple[_Spans, ...]:
-    """The characters that a token of a grammar stands for, one after the other."""
-    if token == ".":
-        return (((0, _TOP),),)
-    if token[0] in "<!":
-        return (((0, _TOP),),)  # a token of the model may be any text
-    if token[0] == '"':
-        return tuple(((code, code + 1),) for code in _codes(token[1:].removesuffix('"')))
-    return (_class(token[1:].removesuffix("]")),)
-
-
-def _class(inside: str) -> _Spans:
-    codes = list(_codes(inside.removeprefix("^")))
-    spans, at = [], 0
-    while at < len(codes):
-        is_range = codes[at + 1 : at + 2] == [ord("-")] and at + 2 < len(codes)
-        last = codes[at + 2] if is_range else codes[at]
-        spans.append((codes[at], max(codes[at], last) + 1))
-        at += 3 if is_range else 1
-    if not inside.startswith("^"):
-        return tuple(spans)
-    others, begin = [], 0
-    for first, end in sorted(spans):
-        if first > begin:
-            others.append((begin, first))
-        begin = max(begin, end)
-    return (*others, (begin, _TOP))
-
-
-def _codes(text: str) -> Iterator[int]:
-    for found in _ESCAPE.finditer(text):
-        one = found[0]
-        if one[0] != "\\" or len(one) == 1:
-            yield ord(one)
-        elif one[1] in "xuU" and len(one) > 2:
-            yield min(int(one[2:], 16), _TOP - 1)
-        else:
-            yield _PLAIN.get(one[1], ord(one[1]))

@@ -5,31 +5,13 @@ the ways with each rule: thirty of those are more than a machine holds. Counted 
 and what may be left out, as far as that takes; what is wrong with a grammar llama.cpp says itself.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+
+from geniex_runtimes.llama_cpp.grammar_rules import Bodies, Item, read
 
 MOST_WAYS = 20_000  # llama.cpp takes a second for as many, as it compares each with each
 MOST_NESTED = 1000  # rules that begin with each other
-
-_TOKENS = re.compile(
-    r'"(?:[^"\\]|\\.)*"?|\[(?:[^\]\\]|\\.)*\]?|#[^\r\n]*|<[^>\s]*>|::=|[A-Za-z0-9_-]+|\{[^}]*\}|[()|.*+?]',
-    re.DOTALL,
-)
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_LEFT_OUT = re.compile(r"[*?]|\{\s*0")
-
-
-@dataclass(slots=True)
-class _Item:
-    """A character (no rule), or a rule; `optional`: it may be left out."""
-
-    rule: str | None
-    optional: bool = False
-
-
-_Rule: TypeAlias = list[list[_Item]]
 
 
 @dataclass(slots=True)
@@ -42,10 +24,10 @@ class Ways:
 
 @dataclass(slots=True)
 class _Rules:
-    bodies: dict[str, _Rule] = field(default_factory=dict)
+    bodies: dict[str, Bodies]
     empty: set[str] = field(default_factory=set)
 
-    def may_be_left_out(self, item: _Item) -> bool:
+    def may_be_left_out(self, item: Item) -> bool:
         return item.optional or item.rule in self.empty
 
     def beginnings(self, name: str) -> Iterator[str]:
@@ -60,7 +42,7 @@ class _Rules:
 
 def count(grammar: str) -> Ways:
     """Count, up to a little more than `MOST_WAYS`."""
-    rules = _read(grammar)
+    rules = _Rules(read(grammar))
     _find_empty(rules)
     ways: dict[str, int] = {}
     nested: dict[str, int] = {}
@@ -79,37 +61,6 @@ def count(grammar: str) -> Ways:
         found.most = max(found.most, most, ways[name])
         found.nested = max(found.nested, nested[name])
     return found
-
-
-def _read(grammar: str) -> _Rules:
-    tokens = [found[0] for found in _TOKENS.finditer(grammar) if found[0][0] != "#"]
-    rules, groups = _Rules(), 0
-    open_groups: list[_Rule] = []
-    body: _Rule = [[]]
-    for index, token in enumerate(tokens):
-        if token == "::=":
-            continue
-        if tokens[index + 1 : index + 2] == ["::="]:
-            open_groups = []
-            body = rules.bodies[token] = [[]]
-        elif token == "(":
-            groups += 1
-            inner: _Rule = [[]]
-            rules.bodies[f"({groups}"] = inner
-            body[-1].append(_Item(f"({groups}"))
-            open_groups.append(body)
-            body = inner
-        elif token == ")":
-            body = open_groups.pop() if open_groups else body
-        elif token == "|":
-            body.append([])
-        elif token in "*+?" or token[0] == "{":
-            if body[-1] and _LEFT_OUT.match(token):
-                body[-1][-1].optional = True
-        else:
-            name = token if _NAME.fullmatch(token) else None
-            body[-1].append(_Item(name, optional=token == '""'))
-    return rules
 
 
 def _find_empty(rules: _Rules) -> None:
