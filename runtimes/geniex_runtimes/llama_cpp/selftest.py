@@ -49,7 +49,7 @@ def probe(
     if command is None:
         return False, ProbeResult(PROBE, None, "off: the built-in model to test with is missing")
     outcome, final = survival.run(command, timeout)
-    if not final:
+    if not final or survival.stopped(outcome):
         return _answer(
             replace(outcome, reason=f"the test did not run: {outcome.reason}"), "tested now"
         )

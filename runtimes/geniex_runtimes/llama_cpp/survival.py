@@ -21,6 +21,11 @@ _MAX_BYTES = 1 << 20
 # an assertion of ggml with its place, or an exception that nobody caught
 _WORDS = re.compile(r"(?:[\w.-]+:\d+: )?GGML_ASSERT\(.*|(?<=what\(\):  ).*")
 _MOST_WORDS = 200
+# how a child ends that somebody stopped: Ctrl-C and what else ends a whole group, on Windows too
+_STOPPED = (
+    *(f" was killed by {name}" for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM")),
+    " ended with code 0xc000013a",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +69,14 @@ class Record:
         return None
 
 
+def stopped(outcome: Outcome) -> bool:
+    """Whether somebody ended the child, as Ctrl-C does: that says nothing about what it tried."""
+    return not outcome.passed and (outcome.reason or "").endswith(_STOPPED)
+
+
 def disturbed(outcome: Outcome, timeout: float) -> bool:
-    """Whether a failure may be of the machine: too slow, or ended from outside for its memory."""
-    killed = (outcome.reason or "").endswith(" was killed by SIGKILL")
+    """Whether a failure may be of the machine: too slow, or ended from outside."""
+    killed = (outcome.reason or "").endswith(" was killed by SIGKILL") or stopped(outcome)
     return not outcome.passed and (killed or outcome.seconds >= timeout)
 
 

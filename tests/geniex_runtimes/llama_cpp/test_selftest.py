@@ -69,6 +69,14 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="signals end processe
             False,
             id="python",
         ),
+        pytest.param(
+            "signal.signal(signal.SIGINT, 0); os.kill(os.getpid(), signal.SIGINT)",
+            False,
+            "off: the test did not run: the test was killed by SIGINT",
+            False,
+            id="ctrl-c",
+            marks=posix,
+        ),
         pytest.param("time.sleep(60)", False, "off: no answer within 0.5 s", True, id="hangs"),
     ],
 )

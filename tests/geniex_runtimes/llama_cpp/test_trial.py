@@ -87,6 +87,17 @@ def test_what_survives_is_tried_once(tmp_path: Path, data_dir: Path, pair: Trial
             id="killed from outside",
             marks=pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX"),
         ),
+        # Ctrl-C, and the end of a service, reach the whole group: no fault of the file's
+        *(
+            pytest.param(
+                f"import signal; signal.signal({number}, 0); os.kill(os.getpid(), {number})",
+                f"it was killed by {name}",
+                2,
+                id=name,
+                marks=pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX"),
+            )
+            for name, number in (("SIGHUP", 1), ("SIGINT", 2), ("SIGQUIT", 3), ("SIGTERM", 15))
+        ),
         # what Python reports may be another's fault, and is tried again
         pytest.param("sys.exit('no memory')", "failed: no memory", 2, id="python"),
     ],
