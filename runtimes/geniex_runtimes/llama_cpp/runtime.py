@@ -44,7 +44,7 @@ from geniex_runtimes.llama_cpp.shelf import SHELF
 from geniex_runtimes.llama_cpp.slot import Events, Task
 from geniex_runtimes.llama_cpp.speculative import setup
 from geniex_runtimes.llama_cpp.threads import Glance, Governor
-from geniex_runtimes.llama_cpp.weights import BAD_WEIGHTS, Weights
+from geniex_runtimes.llama_cpp.weights import BAD_WEIGHTS, Placement, Weights
 from geniex_runtimes.memory import DEFAULT_CONTEXT
 from geniex_runtimes.options import LoadOptions, SpeculativeOptions
 from geniex_runtimes.request import filled, is_tokens
@@ -122,17 +122,15 @@ class LlamaCppRuntime:
         options = replace(options, extra_buffers=repacking, mmap=mapped)
         wanted = setup.checked(model, options)
         glance = Glance() if options.threads is None else None
-        weights = SHELF.borrow(
-            native,
-            model.files,
-            devices=options.devices,
-            gpu_layers=options.gpu_layers,
-            extra_buffers=options.extra_buffers,
+        placement = Placement(
+            options.devices,
+            options.gpu_layers,
+            options.extra_buffers,
             heads=wanted.heads or (options.keep_heads and setup.has_heads(model, options)),
             mlock=options.mlock,
             mmap=mapped,
-            progress=progress,
         )
+        weights = SHELF.borrow(native, model.files, placement, progress=progress)
         try:
             if options.embedding:
                 return LlamaCppEmbedder(native, weights, model.name, options)

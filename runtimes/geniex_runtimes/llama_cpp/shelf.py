@@ -2,12 +2,12 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from geniex_catalogue.errors import LoadError
 from geniex_runtimes.llama_cpp.library import Library
-from geniex_runtimes.llama_cpp.weights import Weights
+from geniex_runtimes.llama_cpp.weights import Placement, Weights
 
 _LOOK = 0.1  # seconds between two looks whether a load that another one makes is still wanted
 
@@ -17,11 +17,7 @@ class _Key:
     """What makes two loads the same. `files` are what they are, however their paths are spelled."""
 
     files: tuple[tuple[int, int, int, int], ...]
-    devices: tuple[str, ...]
-    gpu_layers: int
-    extra_buffers: bool
-    mlock: bool
-    mmap: bool
+    placement: Placement
 
 
 @dataclass(slots=True)
@@ -45,13 +41,8 @@ class Shelf:
         self,
         library: Library,
         files: Sequence[Path],
+        placement: Placement,
         *,
-        devices: Sequence[str] = (),
-        gpu_layers: int = -1,
-        extra_buffers: bool = True,
-        heads: bool = False,
-        mlock: bool = False,
-        mmap: bool = True,
         progress: Callable[[float], bool] | None = None,
     ) -> Weights:
         """Weights that are loaded already, or loaded now; `give_back` ends it. Raises as Weights.
@@ -59,9 +50,9 @@ class Shelf:
         With their heads they also serve who does not need these. Who comes while another loads
         them waits for that.
         """
-        key = _Key(
-            _facts(files), tuple(devices), gpu_layers if devices else 0, extra_buffers, mlock, mmap
-        )
+        heads = placement.heads
+        layers = placement.gpu_layers if placement.devices else 0
+        key = _Key(_facts(files), replace(placement, gpu_layers=layers, heads=False))
         with self._changed:
             while (held := self._find(key, heads)) is not None:
                 share = 0.0 if held.weights is None else 1.0
@@ -74,17 +65,7 @@ class Shelf:
             mine = _Held(key, heads)
             self._held.append(mine)
         try:
-            weights = Weights(
-                library,
-                files,
-                devices=devices,
-                gpu_layers=gpu_layers,
-                extra_buffers=extra_buffers,
-                heads=heads,
-                mlock=mlock,
-                mmap=mmap,
-                progress=progress,
-            )
+            weights = Weights(library, files, placement, progress=progress)
         except BaseException:
             with self._changed:
                 self._held.remove(mine)

@@ -31,7 +31,7 @@ from geniex_runtimes.llama_cpp.speculative.drafter import Ask, Rows
 from geniex_runtimes.llama_cpp.speculative.model_drafter import ModelDrafter
 from geniex_runtimes.llama_cpp.speculative.pair import Mode
 from geniex_runtimes.llama_cpp.survival import Outcome, Record
-from geniex_runtimes.llama_cpp.weights import Weights
+from geniex_runtimes.llama_cpp.weights import Placement, Weights
 from geniex_runtimes.options import ComputeUnit, FlashAttention, KvType, LoadOptions
 
 Alone: TypeAlias = Literal["plain", "embedding"]
@@ -245,15 +245,8 @@ def run(pair: Trial) -> None:
 
 
 def _load(native: library.Library, trial: Trial, files: Sequence[Path], *, heads: bool) -> Weights:
-    return Weights(
-        native,
-        files,
-        devices=trial.devices,
-        gpu_layers=trial.gpu_layers,
-        extra_buffers=trial.extra_buffers,
-        heads=heads,
-        shapes=trial.shapes,
-    )
+    placement = Placement(trial.devices, trial.gpu_layers, trial.extra_buffers, heads=heads)
+    return Weights(native, files, placement, shapes=trial.shapes)
 
 
 def _texts() -> Iterator[str]:

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,24 @@ BAD_WEIGHTS = "download it again, or use another file"
 _LOCK_FAILED = re.compile(r"failed to (mlock|VirtualLock)|mlock not supported")
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Which of a file's weights go where, and how they get there.
+
+    `devices` are ggml's device names, none for the CPU alone; `gpu_layers` -1 is all. `heads` also
+    loads next-token heads that the file has, for speculation. `mlock` has the system never swap
+    weights out; without `mmap` they are read into memory of our own, in huge pages where the system
+    has them.
+    """
+
+    devices: tuple[str, ...] = ()
+    gpu_layers: int = -1
+    extra_buffers: bool = True
+    heads: bool = False
+    mlock: bool = False
+    mmap: bool = True
+
+
 class Weights:
     """Loaded weights. `close` frees them; the contexts on them must be freed before."""
 
@@ -28,23 +47,14 @@ class Weights:
         self,
         library: Library,
         files: Sequence[Path],
+        placement: Placement = Placement(),
         *,
-        devices: Sequence[str] = (),
-        gpu_layers: int = -1,
-        extra_buffers: bool = True,
-        heads: bool = False,
-        mlock: bool = False,
-        mmap: bool = True,
         shapes: bool = False,
         progress: Callable[[float], bool] | None = None,
     ) -> None:
         """Load a GGUF file, or all parts of a split one in order.
 
-        `heads` also loads next-token heads that the file has, for speculation. `mlock` has the
-        system never swap them out; without `mmap` they are read into memory of our own, in huge
-        pages where the system has them. `shapes` loads all but the weights: contexts can be made on
-        it, and nothing evaluated.
-        `devices` are ggml's device names, none for the CPU alone; `gpu_layers` -1 is all.
+        `shapes` loads all but the weights: contexts can be made on it, and nothing evaluated.
         `progress` is called with 0.0 to 1.0 and stops the load by returning False.
         Raises LoadError, and UsageError for a device that is not there.
         """
@@ -52,14 +62,17 @@ class Weights:
         self._lock = threading.Lock()
         api = library.api
         params = api.llama_model_default_params()
-        self._devices = _device_array(library, devices)
+        self._devices = _device_array(library, placement.devices)
         params.devices = ctypes.addressof(self._devices)
-        params.n_gpu_layers = (999 if gpu_layers < 0 else gpu_layers) if devices else 0
-        params.use_extra_bufts = extra_buffers
-        params.load_mtp = heads
+        layers = placement.gpu_layers
+        params.n_gpu_layers = (999 if layers < 0 else layers) if placement.devices else 0
+        params.use_extra_bufts = placement.extra_buffers
+        params.load_mtp = placement.heads
         params.no_alloc = shapes
         # llama.cpp maps no file whose bytes it does not read
-        params.load_mode = _load_mode(api, mmap=mmap and not shapes, mlock=mlock)
+        params.load_mode = _load_mode(
+            api, mmap=placement.mmap and not shapes, mlock=placement.mlock
+        )
         params.progress_callback = api.llama_progress_callback(_watching(progress))
         library.recent.clear()
         if len(files) == 1:
@@ -72,7 +85,7 @@ class Weights:
                 f"llama.cpp could not load `{files[0].name}`: {library.complaints()}",
                 hint="run `geniex doctor` on it; a newer llama-cpp-python may know this model",
             )
-        if mlock and (failed := _lock_failure(library.recent)):
+        if placement.mlock and (failed := _lock_failure(library.recent)):
             api.llama_model_free(handle)
             raise LoadError(
                 f"`--mlock`: the system does not keep `{files[0].name}` in memory: {failed}",

@@ -25,7 +25,7 @@ from geniex_runtimes.llama_cpp.speculative.ngram_mod import NgramMod
 from geniex_runtimes.llama_cpp.speculative.sequence import DrafterSequence
 from geniex_runtimes.llama_cpp.speculative.speculator import Speculator
 from geniex_runtimes.llama_cpp.speculative.types import copies_only
-from geniex_runtimes.llama_cpp.weights import Weights
+from geniex_runtimes.llama_cpp.weights import Placement, Weights
 from geniex_runtimes.options import LoadOptions, SpeculativeOptions
 
 log = logging.getLogger("geniex.llama_cpp")
@@ -215,16 +215,16 @@ class Speculation:
         if self.wanted.mode is not None:
             draft_weights = weights
             if load.draft is not None and not self.wanted.heads:
-                draft_weights = self._draft_weights = SHELF.borrow(
-                    library,
-                    load.draft.files,
-                    devices=load.devices,
-                    gpu_layers=load.gpu_layers,
-                    extra_buffers=load.extra_buffers,
+                placement = Placement(
+                    load.devices,
+                    load.gpu_layers,
+                    load.extra_buffers,
                     heads=self.wanted.mode == "shared",
                     mlock=load.mlock,
                     mmap=load.mmap is not False,
                 )
+                draft_weights = SHELF.borrow(library, load.draft.files, placement)
+                self._draft_weights = draft_weights
             model, context = self._model_drafter(
                 library, weights, draft_weights, options, self.wanted.mode
             )
