@@ -156,15 +156,18 @@ class Variant:
             nctx=settings.nctx or context,
         )
 
-    def best(self, model: str, *, compared: bool) -> Best:
-        """As the settings file keeps it. `compared`: speculation was among what was measured."""
+    def best(self, model: str, *, draft: str | None = None, compared: bool) -> Best:
+        """As the settings file keeps it. `compared`: speculation was among what was measured.
+
+        `draft` is what its draft is called wherever one is: a name, or an absolute path.
+        """
         one = self.drafting
         return Best(
             model,
             compute=self.compute,
             threads=self.threads,
             spec_type=one.spec_type or ("none" if compared else None),
-            draft_model=one.draft_model,
+            draft_model=draft if one.draft_model is not None else None,
             draft_tokens=one.draft_tokens,
             draft_adapt=one.adapt,
         )

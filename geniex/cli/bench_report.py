@@ -101,13 +101,29 @@ def save_best(result: BenchResult, cases: list[Case], data_dir: Path, output: Ou
     file = ConfigFile(data_dir)
     for name in dict.fromkeys(case.model.name for case in cases):
         mine = [case for case in cases if case.model.name == name]
+        measured = {case.label for case in result.cases if case.model == name and case.rows}
         choice = choose(result, name)
-        if choice is None or len(mine) < 2:
+        if choice is None or len(measured) < 2:
             output.warn(f"{name}: nothing to choose from, no best settings are kept")
             continue
+        if choice.lacking:
+            output.warn(
+                f"{name}: no best settings are kept: so many settings take {choice.lacking} "
+                "rounds to tell, prompt lengths counted each: raise `--repeat`"
+            )
+            continue
         winner = next(case for case in mine if case.variant.label == choice.case.label)
-        compared = any(case.variant.drafting.spec_type is not None for case in mine)
-        best = winner.variant.best(kept_name(winner.model), compared=compared)
+        compared = any(
+            case.variant.drafting.spec_type is not None
+            for case in mine
+            if case.variant.label in measured
+        )
+        draft = winner.speculation.draft
+        best = winner.variant.best(
+            kept_name(winner.model),
+            draft=kept_name(draft) if draft is not None else None,
+            compared=compared,
+        )
         aside = file.set_best(best)
         if aside is not None:
             output.warn(f"the damaged settings are kept as `{aside}`")

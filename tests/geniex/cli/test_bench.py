@@ -280,6 +280,37 @@ class TestBest:
         assert again.code == 2 and "is not set" in again.err
 
 
+class TestBestIsKeptWhereItIsKnown:
+    TWO = ("bench", "tiny", "--prompt-tokens", "8", "--tokens", "4", "--warmup", "0", "--save-best")
+
+    def test_too_few_rounds_keep_nothing(self, cli: Cli, runtime: FakeRuntime) -> None:
+        found = cli(*self.TWO, "--threads", "2,1", "--repeat", "2", "-q")
+        assert found.code == 0 and "take 5 rounds to tell" in found.err
+        assert "no best settings are kept" in found.err and cli("config", "list").out == ""
+
+    def test_what_was_left_out_was_not_compared(
+        self, cli: Cli, install: Callable[..., FakeRuntime]
+    ) -> None:
+        install(spec_failure="hidden sizes differ")
+        found = cli(*self.TWO, *NGRAM, "--repeat", "6")
+        assert "nothing to choose from" in found.err and cli("config", "list").out == ""
+
+    def test_a_draft_is_found_from_every_folder(
+        self,
+        cli: Cli,
+        scripted: Install,
+        tmp_path: Path,
+        tiny_chat_draft: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        scripted(Paced(name="llama_cpp"))
+        (tmp_path / "d.gguf").write_bytes(tiny_chat_draft.read_bytes())
+        monkeypatch.chdir(tmp_path)
+        draft = ("--spec-type", "draft-mtp", "--draft-model", "./d.gguf")
+        assert cli(*self.TWO, *draft, "--repeat", "6").code == 0
+        assert f"draft_model={(tmp_path / 'd.gguf').resolve()}" in cli("config", "list").out
+
+
 class TestCompare:
     @pytest.fixture
     def files(self, tmp_path: Path) -> list[str]:
