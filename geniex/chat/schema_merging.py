@@ -35,6 +35,8 @@ _HIGHEST = frozenset({"minItems", "minLength", "minimum", "exclusiveMinimum"})
 _LOWEST = frozenset({"maxItems", "maxLength", "maximum", "exclusiveMaximum"})
 _COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength"})
 _MAX_MERGES = 10_000
+# characters of a keyword, a path or a reason in a message
+_MOST_SHOWN = 300
 
 
 class NothingFitsError(ValueError):
@@ -50,7 +52,13 @@ class NothingFitsError(ValueError):
 
 def refuse(keyword: str, path: str, reason: str) -> SchemaError:
     """The error for a keyword that cannot be honoured."""
-    return SchemaError(f"`{keyword}` at `{path}`: {reason}", keyword, path)
+    named = f"`{_shortened(keyword)}` at `{_shortened(path)}`: {_shortened(reason)}"
+    return SchemaError(named, keyword, path)
+
+
+def _shortened(text: str) -> str:
+    """A text that came with the schema, as far as a message holds it."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def type_of(value: Json) -> str:

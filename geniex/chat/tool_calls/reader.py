@@ -273,13 +273,15 @@ class CallReader:
         return True
 
     def until(self, mark: str, most: int) -> Generator[None, None, str | None]:
-        """Pass a text up to a mark, and the mark; None where it does not come in `most`."""
+        """Pass a text of up to `most` and the mark behind it; None where there is no such."""
         sought = self.place  # up to where the mark was looked for
         while (at := self._buffer.find(mark, sought - self._gone)) < 0:
-            if len(self._buffer) - self._at > most or self._final:
+            if len(self._buffer) - self._at >= most + len(mark) or self._final:
                 return None
             sought = max(self.place, self._gone + len(self._buffer) - len(mark))
             yield
+        if at - self._at > most:
+            return None
         text = self._buffer[self._at : at]
         self._at = at + len(mark)
-        return text if len(text) <= most else None
+        return text
