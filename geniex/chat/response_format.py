@@ -35,11 +35,24 @@ class ResponseFormat:
             return cls("json_object") if schema is None else cls("json_schema", _schema(schema))
         if kind == "json_schema":
             inner = data.get("json_schema", data)
+            if isinstance(inner, Mapping):
+                _check(inner)
             return cls("json_schema", _schema(inner.get("schema") if _is_map(inner) else None))
         raise UsageError(
             f"`{kind}` is no type of a `response_format`",
             hint="use text, json_object or json_schema",
         )
+
+
+def _check(told: Mapping[str, object]) -> None:
+    """Raise UsageError for what is said about a schema in a wrong type."""
+    for key, kind, words in (
+        ("name", str, "text"),
+        ("description", str, "text"),
+        ("strict", bool, "true or false"),
+    ):
+        if not isinstance(told.get(key), kind | None):
+            raise UsageError(f"`{key}` of a `response_format` is {words}")
 
 
 def _is_map(value: object) -> bool:

@@ -5,7 +5,6 @@ what is new. The last chunk carries the `geniex` object; with `stream_options.in
 the one of the usage, which has no choices, and the others say `"usage":null`.
 """
 
-import json
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -14,8 +13,7 @@ from geniex.answering import Answer, AnswerPart
 from geniex.server import sse
 from geniex.server.answers import Ended, Item, Opened
 from geniex.server.pump import Feed, Work
-
-as_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+from geniex.server.sse import as_json
 
 
 def new_id(prefix: str) -> str:

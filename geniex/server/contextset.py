@@ -105,14 +105,14 @@ class ContextSet:
         self.state = "ready"
         self.idle_since = time.monotonic()
 
-    def facts(self) -> Resident:
-        """What others may know of it."""
+    def facts(self, *, stays: bool = False) -> Resident:
+        """What others may know of it; `stays`: it goes at no time."""
         now = time.monotonic()
         plan = self.plan
         info = self.model.loaded.info if self.model is not None else None
         loading = self.state == "loading"
         busy = 0 if loading else min(self.leases, self.slots)
-        expires = self.expires_at
+        expires = None if stays else self.expires_at
         loaded = self.model.loaded if self.model is not None else None
         worker = loaded if isinstance(loaded, HasWorker) else None
         return Resident(

@@ -160,9 +160,9 @@ _FIELDS = {
 _FLAG = re.compile(r"--([a-z][a-z-]*[a-z])")
 _ROOT = r"(?:[A-Za-z]:[\\/]|\\\\|~[\\/]|/)"
 _QUOTED_PATH = re.compile(rf"([`'\"]){_ROOT}[^`'\"]*?([^\\/`'\"]*)\1")
-# not the routes that a text speaks of
+# not the routes that a text speaks of, nor places in a schema (`#/$defs/x`)
 _PLAIN_PATH = re.compile(
-    rf"(?<!GET )(?<!POST )(?<![\w.:/\\`'\"~-]){_ROOT}(?:[^\s\\/`'\"]+[\\/])+([^\s\\/`'\":;,]*)"
+    rf"(?<!GET )(?<!POST )(?<![\w.:/\\`'\"~#-]){_ROOT}(?:[^\s\\/`'\"]+[\\/])+([^\s\\/`'\":;,]*)"
 )
 
 

@@ -29,6 +29,11 @@ def may_go(one: ContextSet, sets: Iterable[ContextSet], beside: Identity | None 
     )
 
 
+def stays(one: ContextSet, sets: Iterable[ContextSet]) -> bool:
+    """Whether an idle set goes at no time: the last one of a pinned model."""
+    return one.idle and not one.retiring and not may_go(one, sets)
+
+
 def choose(case: Case, sets: Sequence[ContextSet], budget: int | None) -> list[ContextSet]:
     """The idle sets to give up so that the case fits into `budget` bytes, or as far as that goes.
 

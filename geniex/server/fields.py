@@ -44,6 +44,7 @@ NO_EFFORT: Final = ("none", "minimal")
 
 # how the layers below begin, or what they say, where a field of ours is to blame
 _NO_UNIT: Final = ("unknown compute", "the devices ")
+_OF_NCTX: Final = "a context of "
 _OF_KV: Final = "a KV cache of "
 _NEEDS_DRAFT: Final = "needs a draft model"
 _OF_THE_DRAFT: Final = "draft model "
@@ -112,6 +113,8 @@ class RequestFields(BaseModel):
             return about(error, "compute")
         if self.require and isinstance(error, NoRuntimeError) and "--require" in str(error.hint):
             return about(error, "require")
+        if self.nctx and isinstance(error, NoRuntimeError) and _OF_NCTX in error.message:
+            return about(error, "nctx")
         # with a hint, it would have run without this wish
         if self.compute and isinstance(error, NoRuntimeError) and error.hint is not None:
             return about(error, "compute")

@@ -86,7 +86,7 @@ class Pool:
     def residents(self) -> list[Resident]:
         """What is in memory or on its way there, by name."""
         with self._changed:
-            found = [one.facts() for one in self._live()]
+            found = [one.facts(stays=eviction.stays(one, self._sets)) for one in self._live()]
         return sorted(found, key=lambda one: (one.id, one.purpose, one.speculation))
 
     def unload(self, name: str) -> int:

@@ -23,12 +23,27 @@ PING = b": ping\n\n"
 DONE = b"data: [DONE]\n\n"
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_BREAKS = str.maketrans({code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)})
+
+
+def as_json(value: object) -> str:
+    """A value as JSON on one line, as `on_one_line` means it."""
+    return on_one_line(_encode(value))
+
+
+def on_one_line(text: str) -> str:
+    """JSON without the line breaks of Unicode: many clients cut a stream at these, too."""
+    # a text without them, as nearly all are, is left alone: this is done for each chunk
+    return text if text.isascii() else text.translate(_BREAKS)
+
+
 def event(data: str | BaseModel | Mapping[str, Any], name: str | None = None) -> bytes:
     """One event; a text may have several lines, everything else is sent as JSON."""
     if isinstance(data, BaseModel):
-        data = data.model_dump_json()
+        data = on_one_line(data.model_dump_json())
     elif not isinstance(data, str):
-        data = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+        data = as_json(data)
     head = f"event: {name}\n" if name else ""
     lines = "".join(f"data: {line}\n" for line in data.replace("\r\n", "\n").split("\n"))
     # a lone surrogate cannot be sent

@@ -6,8 +6,9 @@ from typing import Any
 from geniex.answering import Answer, AnswerPart
 from geniex.chat.reasoning import Part
 from geniex.chat.tools import ToolCallPart
-from geniex.server.chunks import Chunks, as_json
+from geniex.server.chunks import Chunks
 from geniex.server.logprobs import for_chat
+from geniex.server.sse import as_json
 
 
 class ChatChunks(Chunks):

@@ -23,6 +23,10 @@ UNSUPPORTED: Final = {
     "modalities": Unsupported("answers are text", (["text"],)),
     "moderation": Unsupported("nothing is moderated here"),
     "prediction": Unsupported("use `spec_type`, such as `ngram-simple`, to draft from the prompt"),
+    "prompt_cache_options": Unsupported(
+        "prompts are cached as they are", ({}, {"mode": "implicit"})
+    ),
+    "prompt_cache_retention": Unsupported("prompts stay in memory", ("in_memory",)),
     "service_tier": Unsupported("there is one tier", ("auto", "default")),
     "store": Unsupported("nothing is stored here", (False,)),
     "verbosity": Unsupported("ask for it in a message", ("medium",)),

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from geniex.answering import Answer, AnswerPart
 from geniex.chat.reasoning import Part
-from geniex.server.chunks import Chunks, as_json
+from geniex.server.chunks import Chunks
 from geniex.server.logprobs import for_completion
+from geniex.server.sse import as_json
 
 
 class CompletionChunks(Chunks):

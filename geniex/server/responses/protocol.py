@@ -39,7 +39,9 @@ UNSUPPORTED: Final = {
     "moderation": Unsupported("nothing is moderated here"),
     "previous_response_id": Unsupported(_STATELESS),
     "prompt": Unsupported("there are no stored prompts"),
-    "prompt_cache_options": Unsupported("prompts are cached as they are", ({},)),
+    "prompt_cache_options": Unsupported(
+        "prompts are cached as they are", ({}, {"mode": "implicit"})
+    ),
     "prompt_cache_retention": Unsupported("prompts stay in memory", ("in_memory",)),
     "reasoning.context": Unsupported("the model's template decides", ("auto",)),
     "reasoning.generate_summary": Unsupported(_NO_SUMMARY, ("auto",)),

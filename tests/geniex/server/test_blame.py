@@ -84,6 +84,19 @@ def test_a_compute_unit_that_is_not_there(door: Door, route: str, compute: str, 
     assert (error["param"], error["code"]) == ("compute", code)
 
 
+@pytest.mark.parametrize("route", BODIES)
+def test_a_context_that_no_memory_holds(door: Door, route: str) -> None:
+    error = refused(door, route, {"nctx": 1 << 30})
+    assert (error["param"], error["code"]) == ("nctx", "no_runtime")
+
+
+@pytest.mark.parametrize("route", [CHAT, RESPONSES, "tokenize"])
+def test_a_body_that_is_missing(door: Door, route: str) -> None:
+    error = door.client.post(f"/v1/{route}").json()["error"]
+    assert error["message"] == "there is no body: send JSON"
+    assert error["code"] == "missing_required_parameter"
+
+
 @pytest.mark.parametrize("route", [CHAT, TEXT, RESPONSES])
 @pytest.mark.parametrize("kind", ["draft-mtp", "draft-simple"])
 @pytest.mark.parametrize("stream", [False, True])

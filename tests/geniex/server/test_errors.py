@@ -148,6 +148,7 @@ def test_when_to_come_again(seconds: float, shown: str) -> None:
         ("see https://host.example/a/b", "see https://host.example/a/b"),
         ("`GET /v1/models` lists them", "`GET /v1/models` lists them"),
         ("5 tokens/s and 1/2", "5 tokens/s and 1/2"),
+        ("there is no `#/$defs/a/b`", "there is no `#/$defs/a/b`"),
     ],
 )
 def test_paths_stay_here(text: str, shown: str) -> None:

@@ -115,7 +115,7 @@ def test_pinned_models_stay(tmp_path: Path, loads: Loads, models: Models, size: 
         pool.acquire(models.wish("b")).close(keep_alive=None)
         use(pool, models, "c")
         eventually(lambda: names(pool.residents()) == ["a"])
-        assert [one.pinned for one in pool.residents()] == [True]
+        assert [(one.pinned, one.expires_in) for one in pool.residents()] == [(True, None)]
         # of a pinned model one set of contexts stays
         pool.acquire(models.wish("a", nctx=256)).close()
         eventually(lambda: len(pool.residents()) == 1)

@@ -23,6 +23,7 @@ FOR_EVER = 1000.0
         ("x", None, b"data: x\n\n"),
         ("a\nb\r\nc", None, b"data: a\ndata: b\ndata: c\n\n"),
         ({"a": "\u00e9\n"}, None, 'data: {"a":"\u00e9\\n"}\n\n'.encode()),
+        ({"a": "x\u2028\u2029\u0085é"}, None, b'data: {"a":"x\\u2028\\u2029\\u0085\xc3\xa9"}\n\n'),
         ({"a": 1}, "done", b'event: done\ndata: {"a":1}\n\n'),
         ("\ud800", None, b"data: ?\n\n"),
     ],

@@ -13,6 +13,10 @@ from tests.geniex.server.chat_completions.official import WEATHER, answered
 from tests.geniex.server.door import GREETING, HELLO, Door, wait_for
 
 
+def schema_form(**fields: Any) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": {}, **fields}}
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
@@ -52,6 +56,9 @@ from tests.geniex.server.door import GREETING, HELLO, Door, wait_for
         ),
         ({"response_format": {"type": "yaml"}}, "response_format"),
         ({"response_format": {"type": "json_schema"}}, "response_format"),
+        ({"response_format": schema_form(strict="yes")}, "response_format"),
+        ({"response_format": schema_form(name=5)}, "response_format"),
+        ({"response_format": schema_form(description=[])}, "response_format"),
         (
             {"response_format": {"type": "json_object"}, "grammar_string": 'root ::= "a"'},
             "response_format",

@@ -75,3 +75,6 @@ def test_text_of_any_kind_survives(over: Over) -> None:
     whole = 'é"quote"\n日本\u2028😀'
     assert answered(door).choices[0].message.content == whole
     assert "".join(c.choices[0].delta.content or "" for c in chunks(door)) == whole
+    # many clients cut a stream's text at each line break that Unicode has
+    lines = [line for line in door.post(stream=True).text.splitlines() if line]
+    assert all(line == "data: [DONE]" or json.loads(line.removeprefix("data: ")) for line in lines)
