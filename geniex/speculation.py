@@ -108,7 +108,8 @@ def _asked(wish: SpeculationWish, target: ResolvedModel, find: FindDraft) -> Spe
     types = wish.options.types
     if wish.draft is not None:
         return Speculation(wish.options, _named(wish.draft, find))
-    heads = target.header is not None and target.header.has_heads
+    # heads that are declared and not there, or cannot be run, have a reason of their own
+    heads = target.header is not None and target.header.nextn_layers > 0
     if SIMPLE in types or (MTP in types and not heads):
         kind = MTP if MTP in types and not heads else SIMPLE
         raise _draft_missing(kind, target.name, target.ref)
@@ -178,7 +179,7 @@ def _chosen(
         is_draft = draft.header is not None and draft.header.role == "draft"
         return made(MTP if is_draft else SIMPLE, f"with {draft.name}", draft)
     reasons: list[str] = []
-    if target.header is not None and target.header.has_heads:
+    if target.header is not None and target.header.nextn_layers > 0:
         if not (misfit := _misfit(target, None)):
             return made(MTP, "with the heads in the model's own file")
         reasons.append(misfit)

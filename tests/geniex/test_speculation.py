@@ -162,6 +162,14 @@ class TestAsked:
         made = decided(read_wish("draft-mtp"), target(str(toys / "q35-mix.gguf"), store), store)
         assert made.options.types == ("draft-mtp",) and made.draft is None
 
+    @pytest.mark.parametrize("toy", ["mimo-hollow", "exaone4-heads"])
+    def test_heads_that_are_declared_alone_ask_for_no_draft(
+        self, store: Store, toys: Path, toy: str
+    ) -> None:
+        # what is wrong with them is told when the pair is checked, and the answer goes on
+        made = decided(read_wish("draft-mtp"), target(str(toys / f"{toy}.gguf"), store), store)
+        assert made.options.types == ("draft-mtp",) and made.draft is None
+
     @pytest.mark.parametrize(
         ("content", "told"),
         [
@@ -205,10 +213,15 @@ class TestAuto:
         assert made.options.types == ("draft-mtp",) and made.draft is None
         assert "own file" in made.choice
 
-    def test_heads_that_cannot_be_run_are_left_alone(self, store: Store, toys: Path) -> None:
-        model = target(str(toys / "exaone4-heads.gguf"), store)
+    @pytest.mark.parametrize(
+        ("toy", "why"), [("exaone4-heads", "exaone4"), ("mimo-hollow", "is missing")]
+    )
+    def test_heads_that_cannot_be_run_are_left_alone(
+        self, store: Store, toys: Path, toy: str, why: str
+    ) -> None:
+        model = target(str(toys / f"{toy}.gguf"), store)
         made = decided(read_wish("auto"), model, store)
-        assert made.options.types == ("ngram-simple",) and "exaone4" in made.choice
+        assert made.options.types == ("ngram-simple",) and why in made.choice
 
     def test_then_the_draft_of_the_catalogue(self, store: Store) -> None:
         wish = read_wish("auto", draft_tokens=2, draft_adapt=False)

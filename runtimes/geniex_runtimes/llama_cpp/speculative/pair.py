@@ -29,6 +29,8 @@ _ROLES = {
 # encoder-decoders and diffusion models: they do not go from left to right, token by token
 _NOT_DECODERS = frozenset({"t5", "dream", "llada", "llada-moe", "rnd1", "wavtokenizer-dec"})
 _DRAFT_HINT = "give the draft that was made for this model with `--draft-model`"
+_SIMPLE_HINT = "give a small model of the same vocabulary with `--draft-model`"
+_HEADS_HINT = "leave `--draft-model` out to use its own heads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +81,13 @@ def check(
     if draft is None or draft_path is None:
         return _without_draft(one)
     other = _Side(draft, draft_path)
-    _check_draft_file(one, other)
     wanted = SHARED_KV.get(one.architecture)
+    # heads that cannot be run are no way out
+    heads = _HEADS_HINT if _has_own_heads(one) else None
+    _check_draft_file(one, other, heads or _DRAFT_HINT)
     if wanted is None:
         text = f"{one.name} ({one.architecture}) takes no draft for MTP, given was {other.name}"
-        hint = "leave `--draft-model` out to use its own heads" if target.has_heads else None
-        raise SpeculativeError(f"{text} ({other.architecture})", hint=hint)
+        raise SpeculativeError(f"{text} ({other.architecture})", hint=heads)
     if other.architecture != wanted:
         raise SpeculativeError(
             f"MTP with a {one.architecture} target needs a draft of architecture {wanted}, "
@@ -114,7 +117,7 @@ def check_simple(
             hint="give one with `--draft-model`",
         )
     other = _Side(draft, draft_path)
-    _check_draft_file(one, other)
+    _check_draft_file(one, other, _SIMPLE_HINT)
     if draft.role == "draft":
         raise SpeculativeError(
             f"{other.name} ({other.architecture}) does not run alone, as `draft-simple` needs it",
@@ -145,16 +148,21 @@ def _check_target(target: _Side) -> None:
         raise SpeculativeError(f"{target.name} is {_ROLES[role]}, there is nothing to speed up")
 
 
-def _check_draft_file(target: _Side, draft: _Side) -> None:
-    """Refuse files that are no draft for any target."""
+def _check_draft_file(target: _Side, draft: _Side, hint: str) -> None:
+    """Refuse files that are no draft for any target; `hint` is what to do instead."""
     if _same_file(target.path, draft.path):
-        raise SpeculativeError(
-            f"the draft {draft.name} is the target itself",
-            hint="leave `--draft-model` out to use heads that are in the target's file",
-        )
+        raise SpeculativeError(f"the draft {draft.name} is the target itself", hint=hint)
     role = draft.header.role
     if role in _ROLES:
-        raise SpeculativeError(f"{draft.name} is {_ROLES[role]}, not a draft", hint=_DRAFT_HINT)
+        raise SpeculativeError(f"{draft.name} is {_ROLES[role]}, not a draft", hint=hint)
+
+
+def _has_own_heads(target: _Side) -> bool:
+    try:
+        check_heads(target.header, target.path.name)
+    except SpeculativeError:
+        return False
+    return True
 
 
 def _same_file(one: Path, other: Path) -> bool:

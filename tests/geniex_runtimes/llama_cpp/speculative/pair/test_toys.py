@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from geniex_catalogue.gguf import read_header
+from geniex_runtimes.errors import SpeculativeError
+from geniex_runtimes.llama_cpp.speculative import pair
 from tests.geniex_runtimes.llama_cpp.speculative.pair.verdict import mode, refusal
 
 
@@ -55,3 +58,23 @@ def test_toys_that_fit(toys: Path, target: str, draft: str | None, expected: str
 )
 def test_toys_that_do_not_fit(toys: Path, target: str, draft: str | None, says: str) -> None:
     assert says in refusal(toys / f"{target}.gguf", toys / f"{draft}.gguf" if draft else None)
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "kind", "hint"),
+    [
+        pytest.param("q35-mix", "q35-mix", "mtp", "its own heads", id="heads"),
+        pytest.param("g4-markov-target", "g4-markov-target", "mtp", "made for", id="no-heads"),
+        pytest.param("mimo-hollow", "mimo-hollow", "mtp", "made for", id="hollow-heads"),
+        pytest.param("exaone4-heads", "g4-markov-draft", "mtp", "", id="heads-nobody-runs"),
+        pytest.param("q35-mix", "q35-mix", "simple", "same vocabulary", id="simple"),
+    ],
+)
+def test_the_next_step_can_be_taken(
+    toys: Path, target: str, draft: str, kind: str, hint: str
+) -> None:
+    one, other = toys / f"{target}.gguf", toys / f"{draft}.gguf"
+    check = pair.check if kind == "mtp" else pair.check_simple
+    with pytest.raises(SpeculativeError) as caught:
+        check(read_header(one), one, read_header(other), other)
+    assert hint in (caught.value.hint or "") and bool(caught.value.hint) == bool(hint)
