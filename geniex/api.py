@@ -64,7 +64,7 @@ class Asking(Sampling, total=False):
     """
 
     max_tokens: int | None
-    stop: str | Sequence[str]
+    stop: str | Sequence[str] | None
     think: bool | None
     tools: Sequence[Mapping[str, object]]
     tool_choice: str | Mapping[str, object]
@@ -203,7 +203,10 @@ def pull(
 
 def _answering(given: dict[str, Any]) -> AnswerOptions:
     """The options of a chat. Raises UsageError for what is in no OpenAI form."""
-    stop = given.pop("stop", ())
+    if unknown := given.keys() - Asking.__annotations__.keys():
+        raise TypeError(f"a chat has no argument `{min(unknown)}`")
+    stop = given.pop("stop", None)
+    stop = () if stop is None else stop
     tools = _listed(given.pop("tools", None) or (), "`tools` takes a list of tools")
     parallel = given.pop("parallel_tool_calls", None)
     return AnswerOptions(

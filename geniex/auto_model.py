@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, TypedDict, Unpack, overload
 
-from geniex import model_manager
+from geniex import limits, model_manager
 from geniex.answering import Answer, AnswerEnd, AnswerEvents, AnswerOptions, AnswerPart
 from geniex.chat.messages import Message
 from geniex.chat.reasoning import Part, ReasoningSplitter, formats_in, open_format
@@ -69,7 +69,7 @@ class Generating(TypedDict, total=False):
     presence_penalty: float
     frequency_penalty: float
     seed: int | None
-    stop: str | Sequence[str]
+    stop: str | Sequence[str] | None
     grammar: str | None
 
 
@@ -221,14 +221,20 @@ class GenieXLLM:
         unknown = options.keys() - Generating.__annotations__.keys()
         if unknown:
             raise TypeError(f"generate() has no argument `{min(unknown)}`")
-        streamer = TextIteratorStreamer(self._start(prompt, self._answering(options)), self)
+        with told_in(_KEYWORDS):
+            events = self._start(prompt, self._answering(options))
+        streamer = TextIteratorStreamer(events, self)
         self._reuse = True
         return streamer if stream else streamer.output
 
     def _answering(self, options: Generating) -> AnswerOptions:
         given: dict[str, Any] = dict(options)
         most = given.pop("max_new_tokens", MAX_NEW_TOKENS)
-        stop = given.pop("stop", ())
+        limits.check("max_tokens", most, "max_new_tokens")
+        stop = given.pop("stop", None)
+        stop = () if stop is None else stop
+        if not isinstance(stop, Sequence):
+            raise UsageError(f"`stop` takes a text, or several, not {type(stop).__name__}")
         if given.pop("do_sample", None) is False:
             given["temperature"] = 0.0
         sampling = SamplingOptions(**given)
@@ -237,6 +243,8 @@ class GenieXLLM:
 
     def _start(self, prompt: str | Sequence[int], options: AnswerOptions) -> "_Thinking":
         loaded = self._opened.loaded
+        if not isinstance(prompt, Sequence):
+            raise UsageError(f"a prompt is a text, or tokens, not {type(prompt).__name__}")
         formats = formats_in(loaded.info.chat_template)
         text = prompt if isinstance(prompt, str) else loaded.detokenize(prompt)
         opened = open_format(text, formats)
@@ -305,7 +313,8 @@ class AutoModelForCausalLM:
             "ngl": n_gpu_layers,
             "threads": n_threads,
         }
-        settings = read_settings(flags, os.environ)
+        with told_in(_KEYWORDS):
+            settings = read_settings(flags, os.environ)
         name = _named(str(name_or_path), precision)
 
         def ensure(text: str, use: Use) -> None:

@@ -37,10 +37,13 @@ LIMITS: Mapping[str, Limit] = {
 }
 
 
-def check(name: str, value: object) -> None:
-    """Raise UsageError unless `value` is None or a number that `name` may be."""
+def check(name: str, value: object, told: str | None = None) -> None:
+    """Raise UsageError unless `value` is None or a number that `name` may be.
+
+    `told` is what the user calls it, where that is another name.
+    """
     if value is not None and not _is_within(LIMITS[name], value):
-        raise _refusal(name, value)
+        raise _refusal(name, value, told)
 
 
 def read(name: str, text: str) -> int | float:
@@ -62,5 +65,7 @@ def _is_within(limit: Limit, value: object) -> bool:
     return (limit.low is None or value >= limit.low) and (limit.high is None or value <= limit.high)
 
 
-def _refusal(name: str, value: object) -> UsageError:
-    return UsageError(f"`{value}` is no value for `{name}`", hint=f"it takes {LIMITS[name].text}")
+def _refusal(name: str, value: object, told: str | None = None) -> UsageError:
+    return UsageError(
+        f"`{value}` is no value for `{told or name}`", hint=f"it takes {LIMITS[name].text}"
+    )

@@ -117,6 +117,12 @@ def test_values_that_cannot_be(model: geniex.Model, options: dict[str, Any]) -> 
         model.chat(QUESTION, **options)
 
 
+def test_an_argument_that_does_not_exist(model: geniex.Model) -> None:
+    with pytest.raises(TypeError, match="a chat has no argument `top_x`"):
+        model.chat(QUESTION, top_x=5)  # type: ignore[call-arg]
+    assert str(model.chat(QUESTION, stop=None, temperature=0))
+
+
 @pytest.mark.parametrize("chat", [5, None, b"hi", {"role": "user"}, ["hi"]], ids=repr)
 def test_what_is_no_chat(model: geniex.Model, chat: Any) -> None:
     with pytest.raises(geniex.GenieXError, match=r"chat|message"):
@@ -195,6 +201,7 @@ def test_errors_are_of_one_tree(model: geniex.Model, tmp_path: Path) -> None:
 
 def test_the_names_are_there_and_load_late() -> None:
     assert all(getattr(geniex, name) for name in geniex.__all__)
+    assert set(geniex.__all__) <= set(dir(geniex))
     with pytest.raises(AttributeError, match="nonsense"):
         geniex.nonsense  # noqa: B018
     script = "import geniex, sys; print(len([n for n in sys.modules if n.startswith('geniex')]))"

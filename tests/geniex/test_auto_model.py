@@ -109,12 +109,38 @@ def test_what_is_not_here_is_pulled(hub: HubServer, tiny_chat: Path, tmp_path: P
         pytest.param({"device_map": {"a": "cpu", "b": "gpu"}}, "several devices", id="split"),
         pytest.param({"device_map": "abacus!"}, "no compute unit", id="no-such-device"),
         pytest.param({"precision": "Q2_K"}, "Q2_K", id="no-such-precision"),
+        pytest.param({"n_ctx": -5}, "^n_ctx: -5 is too small", id="context"),
         pytest.param({"spec_draft_model": "geniex/tiny-chat-draft"}, "without a type", id="draft"),
     ],
 )
 def test_what_cannot_be_loaded(tmp_path: Path, how: dict[str, Any], told: str) -> None:
     with pytest.raises(geniex.GenieXError, match=told):
         geniex.AutoModelForCausalLM.from_pretrained("tiny", data_dir=tmp_path, **how)
+
+
+def test_none_is_the_models_own_choice(model: GenieXLLM) -> None:
+    prompt = model.tokenizer.apply_chat_template(QUESTION)
+    assert model.generate(prompt, stop=None, top_k=None, temperature=0).text == ANSWER
+
+
+@pytest.mark.parametrize(
+    ("prompt", "how", "told"),
+    [
+        pytest.param("hi", {"max_new_tokens": "3"}, "for `max_new_tokens`", id="length"),
+        pytest.param("hi", {"stop": 5}, "`stop` takes a text", id="stop"),
+        pytest.param(5, {}, "a prompt is a text", id="number"),
+        pytest.param(None, {}, "a prompt is a text", id="none"),
+    ],
+)
+def test_words_of_this_face(model: GenieXLLM, prompt: Any, how: dict[str, Any], told: str) -> None:
+    with pytest.raises(geniex.GenieXError, match=told):
+        model.generate(prompt, **how)
+
+
+def test_a_prompt_too_long_names_the_keyword(model: GenieXLLM) -> None:
+    with pytest.raises(geniex.GenieXError) as caught:
+        model.generate("word " * 9000)
+    assert "`n_ctx`" in str(caught.value.hint)
 
 
 def test_what_cannot_be_generated(model: GenieXLLM) -> None:
