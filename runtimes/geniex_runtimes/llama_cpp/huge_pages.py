@@ -23,14 +23,19 @@ class FreshMemory:
     """Finds the areas that this process has got since this was made. Nothing but on Linux."""
 
     def __init__(self) -> None:
-        self._before = frozenset(_areas()) if available() else None
+        self._before = frozenset(_areas())
+
+    def areas(self, least: int) -> list[tuple[int, int]]:
+        """The new areas of at least so many bytes, as (start, end)."""
+        fresh = [area for area in _areas() if area not in self._before]
+        return [(start, end) for start, end in fresh if end - start >= least]
 
     def ask(self) -> int:
         """Ask for huge pages in the new areas, best before they are written to; bytes asked for."""
-        if self._before is None:
+        if not available():
             return 0
         advise = _advice()
-        fresh = [area for area in _areas() if area not in self._before]
+        fresh = self.areas(_LEAST)
         return sum(end - start for start, end in fresh if advise(start, end - start, _ADVICE) == 0)
 
 
@@ -64,9 +69,11 @@ def _advice() -> Callable[[int, int, int], int]:
 
 
 def _areas() -> Iterator[tuple[int, int]]:
-    """The large private areas without a file that can be written to, as (start, end)."""
+    """The private areas without a file that can be written to, as (start, end)."""
+    if sys.platform != "linux":
+        return
     for line in _MAPS.read_text(encoding="utf-8", errors="replace").splitlines():
         span, rights, _, _, inode, *name = line.split(maxsplit=5)
         start, end = (int(text, 16) for text in span.split("-"))
-        if rights == "rw-p" and inode == "0" and not name and end - start >= _LEAST:
+        if rights == "rw-p" and inode == "0" and not name:
             yield start, end

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from geniex_catalogue.errors import LoadError, UsageError
+from geniex_runtimes.llama_cpp import heap, locked_memory
 from geniex_runtimes.llama_cpp.huge_pages import FreshMemory
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.vocab import Vocab
@@ -19,7 +20,7 @@ log = logging.getLogger("geniex.llama_cpp")
 
 # the next step where weights give no numbers: checks of the file's form do not see it
 BAD_WEIGHTS = "download it again, or use another file"
-_LOCK_FAILED = re.compile(r"failed to (mlock|VirtualLock)|mlock not supported")
+_LOCK_FAILED = re.compile(r"failed to (?:mlock|VirtualLock)(?: (\d+)-byte)?|mlock not supported")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,12 @@ class Weights:
         params.load_mode = _load_mode(
             api, mmap=placement.mmap and not shapes, mlock=placement.mlock
         )
-        params.progress_callback = api.llama_progress_callback(_watching(progress))
+        if placement.mlock:
+            heap.set_apart()
+        watch = _Watch(progress, lock=placement.mlock and not shapes)
+        params.progress_callback = api.llama_progress_callback(watch)
         library.recent.clear()
+        locked = locked_memory.locked()
         if len(files) == 1:
             handle = api.llama_model_load_from_file(os.fsencode(files[0]), params)
         else:
@@ -85,7 +90,9 @@ class Weights:
                 f"llama.cpp could not load `{files[0].name}`: {library.complaints()}",
                 hint="run `geniex doctor` on it; a newer llama-cpp-python may know this model",
             )
-        if placement.mlock and (failed := _lock_failure(library.recent)):
+        grown = locked_memory.locked() - locked
+        failed = watch.not_locked or _lock_failure(library.recent, grown)
+        if placement.mlock and failed:
             api.llama_model_free(handle)
             raise LoadError(
                 f"`--mlock`: the system does not keep `{files[0].name}` in memory: {failed}",
@@ -130,23 +137,39 @@ def _load_mode(api: Any, *, mmap: bool, mlock: bool) -> int:
     return int(api.LLAMA_LOAD_MODE_AUTO if mmap else api.LLAMA_LOAD_MODE_NONE)
 
 
-def _watching(progress: Callable[[float], bool] | None) -> Callable[[float, object], bool]:
-    """What llama.cpp calls: first when all memory is there and nothing written to it yet."""
-    fresh = [FreshMemory()]
+class _Watch:
+    """What llama.cpp calls: first when all memory is there and nothing written to it yet.
 
-    def called(fraction: float, _: object) -> bool:
-        if fresh:
-            log.debug("huge pages are asked for in %d bytes", fresh.pop().ask())
-        return progress is None or progress(fraction)
+    With `lock` that memory is locked, and `not_locked` says why it could not be.
+    """
 
-    return called
+    def __init__(self, progress: Callable[[float], bool] | None, *, lock: bool) -> None:
+        self.not_locked: str | None = None
+        self._progress = progress
+        self._lock = lock
+        self._fresh: FreshMemory | None = FreshMemory()
+
+    def __call__(self, fraction: float, _: object) -> bool:
+        fresh, self._fresh = self._fresh, None
+        if fresh is not None:
+            log.debug("huge pages are asked for in %d bytes", fresh.ask())
+            if self._lock:
+                self.not_locked = locked_memory.lock(fresh.areas(heap.LARGE))
+        return self._progress is None or self._progress(fraction)
 
 
-def _lock_failure(lines: Iterable[str]) -> str | None:
-    """Why weights could not be locked: llama.cpp goes on without it, and only logs that."""
-    failed = (line for line in lines if _LOCK_FAILED.search(line))
+def _lock_failure(lines: Iterable[str], grown: int) -> str | None:
+    """Why weights could not be locked: llama.cpp goes on without it, and only logs that.
+
+    `grown` is how many more bytes are locked than before. llama.cpp asks for a page more than a
+    buffer has; where nothing follows, Linux locks the buffer and still says that it failed.
+    """
+    failed = [(line, found) for line in lines if (found := _LOCK_FAILED.search(line))]
+    sizes = [int(found[1]) for _, found in failed if found[1]]
+    if not failed or (len(sizes) == len(failed) and 0 < sum(sizes) <= grown):
+        return None
     # llama.cpp appends its advice after a line break, and errors are one line
-    return next((line.split(": ")[-1].partition("\n")[0] for line in failed), None)
+    return failed[0][0].split(": ")[-1].partition("\n")[0]
 
 
 def _device_array(library: Library, names: Sequence[str]) -> ctypes.Array[ctypes.c_void_p]:

@@ -2,15 +2,13 @@
 
 import logging
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
-from geniex_catalogue.errors import LoadError
 from geniex_runtimes import memory
-from geniex_runtimes.llama_cpp import library, trial
+from geniex_runtimes.llama_cpp import trial
 from geniex_runtimes.llama_cpp.context import ContextOptions
 from geniex_runtimes.options import KvType, LoadOptions, SpeculativeOptions
 from tests.geniex_runtimes.llama_cpp.answers import answer, load, resolved, turn
@@ -116,54 +114,3 @@ def test_a_trial_is_of_the_cache_too(tiny_chat: Path, tmp_path: Path) -> None:
     assert {"--kv-type=q8_0", "--flash-attn=on"} <= set(small.command())
     assert "--kv-type" not in " ".join(usual.command())
     trial.check(small, None)
-
-
-class TestMlock:
-    def test_weights_are_locked(self, tiny_chat: Path) -> None:
-        before = _locked()
-        if before is None:
-            pytest.skip("only Linux tells what is locked")
-        try:
-            with load(tiny_chat, mlock=True) as model:
-                locked = _locked() or 0
-                assert answer(model, ASKED, max_tokens=2).text
-        except LoadError as exc:
-            # what the limit of this machine forbids is the error that it is meant to be
-            assert "ulimit -l" in str(exc.hint)
-            return
-        assert locked - before >= tiny_chat.stat().st_size * 0.9
-
-    @pytest.mark.parametrize(
-        "line",
-        [
-            "warning: failed to mlock 3366912-byte buffer (after previously locking 0 bytes): "
-            "Cannot allocate memory\nTry increasing RLIMIT_MEMLOCK ('ulimit -l' as root).\n",
-            "warning: failed to VirtualLock 12-byte buffer (after locking 0 bytes): no\n",
-            "warning: mlock not supported on this system\n",
-        ],
-        ids=["linux", "windows", "elsewhere"],
-    )
-    def test_a_limit_is_an_error(
-        self, tiny_chat: Path, monkeypatch: pytest.MonkeyPatch, line: str
-    ) -> None:
-        native = library.load()
-        really = native.api.llama_model_load_from_file
-
-        def loading(path: bytes, params: Any) -> Any:
-            native._on_log(3, line.encode(), None)
-            return really(path, params)
-
-        monkeypatch.setattr(native.api, "llama_model_load_from_file", loading)
-        with load(tiny_chat) as model:
-            assert model.info.name, "without the flag it is nobody's business"
-        with pytest.raises(LoadError, match="`--mlock`: the system does not keep") as caught:
-            load(tiny_chat, mlock=True)
-        assert "ulimit -l" in str(caught.value.hint)
-        assert "\n" not in caught.value.message and "Try increasing" not in caught.value.message
-
-
-def _locked() -> int | None:
-    """Bytes that this process has locked; None where the system does not tell."""
-    status = Path("/proc/self/status")
-    lines: Sequence[str] = status.read_text().splitlines() if status.exists() else ()
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmLck:")), None)
