@@ -11,6 +11,8 @@ from geniex.bench.table import short_names
 from geniex_catalogue.errors import UsageError
 
 COMPARED: tuple[Speed, ...] = ("prefill_speed", "decode_speed", "total_speed", "ttft")
+# what two cases of one name may differ in
+_FACTS = ("runtime", "compute", "devices", "threads", "draft_model", "draft_tokens", "draft_adapt")
 _SHORT = {
     "prefill_speed": "prefill tok/s",
     "decode_speed": "decode tok/s",
@@ -149,11 +151,34 @@ def _notes(
             for model, label, shape in some
             if (model, label, shape) not in rest
         ]
+    same = {place[:2]: (case, other[place]) for place, case in mine.items() if place in other}
+    for (model, label), (case, after) in same.items():
+        notes += [f"{model} {label}: {text}" for text in _differences(case, after)]
     if first.machine != second.machine:
         notes.append("the two were measured on different machines")
     if first.tokens != second.tokens:
         notes.append("the two asked for answers of different lengths")
     return notes
+
+
+def _differences(first: CaseResult, second: CaseResult) -> list[str]:
+    """How two cases of one name were not run alike."""
+    before, after = ({**_facts(one), **one.settings} for one in (first, second))
+    return [
+        f"`{name}` is {_word(before[name])} in the first and {_word(after[name])} in the second"
+        for name in before
+        if name in after and before[name] != after[name]
+    ]
+
+
+def _facts(case: CaseResult) -> dict[str, Any]:
+    return {name: getattr(case, name) for name in _FACTS}
+
+
+def _word(value: object) -> str:
+    if value is None or value == ():
+        return "left open"
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
 def _request(shape: Shape) -> str:

@@ -17,6 +17,7 @@ from geniex.session import OpenModel, load_model
 from geniex_catalogue.errors import GenieXError
 
 _LOADS = 3
+_SETTINGS = ("kv_type", "flash_attn", "mmap", "ngl", "qairt_engine")
 _ENDED = "the model ends its answers early: its end tokens were held back"
 _SHORT = "some answers ended early: their speed is of fewer tokens"
 _FRESH = "earlier tokens of a prompt were not kept: `--depth` is part of what is prefilled"
@@ -210,6 +211,7 @@ def _blank(case: Case) -> CaseResult:
         draft_model=case.speculation.draft.name if case.speculation.draft is not None else None,
         draft_tokens=options.n_max if options.types else None,
         draft_adapt=options.adapt if options.types else None,
+        settings={name: getattr(case.settings, name) for name in _SETTINGS},
     )
 
 

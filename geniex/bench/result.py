@@ -50,7 +50,8 @@ class Row:
 class CaseResult:
     """What was found of one way to run a model; `memory` is bytes, beyond those of the program.
 
-    `first` says whether it is the one that the others of its model are compared with.
+    `first` says whether it is the one that the others of its model are compared with; `settings`
+    are those of the load that no label names.
     """
 
     model: str
@@ -64,6 +65,7 @@ class CaseResult:
     draft_model: str | None = None
     draft_tokens: int | None = None
     draft_adapt: bool | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
     first: bool = False
     load_time: list[float] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
@@ -132,6 +134,7 @@ class BenchResult:
             "draft_model": case.draft_model,
             "draft_tokens": case.draft_tokens,
             "draft_adapt": case.draft_adapt,
+            "settings": case.settings,
             "load_time": _spread(spread(case.load_time), case.load_time),
             "memory": _spread(spread(case.memory), case.memory),
             "rows": [self._row(case, row) for row in case.rows],
@@ -206,6 +209,7 @@ def _case(data: dict[str, Any]) -> CaseResult:
         draft_model=data["draft_model"],
         draft_tokens=data["draft_tokens"],
         draft_adapt=data["draft_adapt"],
+        settings=dict(data.get("settings", {})),
         first=bool(data["first"]),
         load_time=_values(data["load_time"]),
         memory=_values(data["memory"]),

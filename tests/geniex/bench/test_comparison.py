@@ -66,6 +66,17 @@ def test_what_makes_a_comparison_doubtful_is_told() -> None:
     )
 
 
+def test_what_no_label_names_is_told() -> None:
+    first, second = (case("plain", row(), row(Shape(9), decode=BASE)) for _ in range(2))
+    first.threads, second.settings = 2, {"kv_type": "q8_0", "mmap": True, "flash_attn": "auto"}
+    first.settings = {"kv_type": None, "mmap": False, "flash_attn": "auto", "older": 1}
+    assert compare(result(first), result(second)).notes == (
+        "org/m:Q4_0 plain: `threads` is 2 in the first and left open in the second",
+        "org/m:Q4_0 plain: `kv_type` is left open in the first and q8_0 in the second",
+        "org/m:Q4_0 plain: `mmap` is off in the first and on in the second",
+    )
+
+
 def test_nothing_in_common() -> None:
     mine = result(case("plain", row(decode=BASE)))
     with pytest.raises(UsageError, match="nothing in common"):
