@@ -76,7 +76,7 @@ class Speculating(TypedDict, total=False):
     """How to speculate, as the flags of `geniex infer` of the same names say."""
 
     spec_type: str
-    draft_model: str
+    draft_model: str | Path
     draft_tokens: int
     draft_min: int
     draft_p_min: float
@@ -169,6 +169,8 @@ def load(
     `geniex infer`. Raises ModelNotFoundError for what would have to be pulled, and a
     GenieXError where it does not load.
     """
+    if unknown := next(iter(speculation.keys() - Speculating.__annotations__), None):
+        raise TypeError(f"load() got an unexpected keyword argument '{unknown}'")
     flags: dict[str, object] = {"isolate": isolate, "trust": trust}
     flags |= {"runtime": runtime, "compute": compute}
     flags |= {"nctx": nctx, "ngl": ngl, "threads": threads}

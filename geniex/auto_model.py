@@ -283,7 +283,7 @@ class AutoModelForCausalLM:
         n_gpu_layers: int = -1,
         n_threads: int | None = None,
         spec_type: str | None = None,
-        spec_draft_model: str | None = None,
+        spec_draft_model: str | Path | None = None,
         spec_n_max: int | None = None,
         spec_n_min: int | None = None,
         spec_p_min: float | None = None,

@@ -1,6 +1,7 @@
 """What the user asked of speculation: the words of flags and fields, read and checked."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from geniex_catalogue import names
 from geniex_catalogue.entries import catalogue
@@ -35,7 +36,7 @@ NO_WISH = SpeculationWish()
 
 def read_wish(
     spec_type: str | None = None,
-    draft_model: str | None = None,
+    draft_model: str | Path | None = None,
     *,
     draft_tokens: int | None = None,
     draft_min: int | None = None,
@@ -51,10 +52,13 @@ def read_wish(
     and for words that would do nothing, ModelRefError or ModelNotFoundError for a draft's name that
     is none: before a target of many gigabytes is fetched in vain.
     """
-    draft = draft_model
+    draft = str(draft_model) if isinstance(draft_model, Path) else draft_model
     for word, value in (("spec_type", spec_type), ("draft_model", draft)):
         if not isinstance(value, str | None):
             raise UsageError(f"`{word}` takes a text, not {value!r}")
+    for word, truth in (("draft_adapt", draft_adapt), ("require_spec", require_spec)):
+        if type(truth) is not bool:
+            raise UsageError(f"`{word}` takes True or False, not {truth!r}")
     if spec_type is None:
         _refuse_words_without_type(
             {
@@ -87,6 +91,11 @@ def read_wish(
     _check(options)
     free = draft_tokens is None
     wish = SpeculationWish(options, auto, draft, off=not types, free_length=free)
+    if require_spec and wish.off:
+        raise UsageError(
+            f"`--require-spec` asks for speculation, and `--spec-type {spec_type}` for none",
+            hint="leave one of them out",
+        )
     if draft is not None and wish.wanted and not (auto or _takes_draft(types)):
         raise UsageError(
             f"{', '.join(types)} has no use for a draft model",
@@ -122,7 +131,7 @@ def say_whose(error: GenieXError, draft: str) -> None:
 
 def _check(options: SpeculativeOptions) -> None:
     for name, value in (("draft_tokens", options.n_max), ("draft_min", options.n_min)):
-        if not isinstance(value, int):
+        if type(value) is not int:  # True is a number, too
             raise UsageError(f"`{value}` is no value for `{name}`", hint="it takes a whole number")
     if not isinstance(options.p_min, int | float):
         raise UsageError(f"`{options.p_min}` is no value for `draft_p_min`")

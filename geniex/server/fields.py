@@ -34,6 +34,7 @@ from geniex_catalogue.errors import (
 from geniex_catalogue.regular import read_regular
 from geniex_runtimes.contract import ModelInfo
 from geniex_runtimes.errors import ContextLengthError, NoRuntimeError, SpeculativeError
+from geniex_runtimes.llama_cpp.speculative.types import parse_types
 from geniex_runtimes.options import KvType, SamplingOptions
 
 _MAX_GRAMMAR: Final = 1 << 20
@@ -168,13 +169,11 @@ class SpeculatingFields(RequestFields):
                     idle,
                 )
             return NO_WISH
+        try:
+            parse_types(self.spec_type)
+        except UsageError as exc:
+            raise named(exc, "spec_type") from exc
         most, least = self.spec_n_max or None, self.spec_n_min or None
-        if least is not None and least > (most or _DEFAULT_N_MAX):
-            raise invalid(
-                f"drafts of at least {least} tokens cannot be at most {most or _DEFAULT_N_MAX} "
-                "long: raise `spec_n_max`, or lower `spec_n_min`",
-                "spec_n_min",
-            )
         draft = self.spec_draft_model or None
         if draft is not None:
             draft = _name(draft, "spec_draft_model", state)
@@ -189,8 +188,10 @@ class SpeculatingFields(RequestFields):
                 paths=draft in state.options.paths,
             )
         except UsageError as exc:
-            if "`--draft-p-min`" in exc.message:
-                raise named(exc, "spec_p_min") from exc
+            said = f"{exc.message} {exc.hint}"
+            for flag, field in _BLAMED:
+                if f"`{flag}`" in said:
+                    raise named(exc, field) from exc
             raise named(exc, "spec_draft_model" if draft else "spec_type") from exc
         except ModelNotFoundError as exc:
             # a bare name that is none: it is the draft that it was to be
@@ -316,7 +317,12 @@ class ChatExtras(Extras):
         return {**told, **(self.chat_template_kwargs or {})}
 
 
-_DEFAULT_N_MAX: Final = SpeculationWish().options.n_max
+# flags that are the point of an error where its text has them, and the fields that they are
+_BLAMED: Final = (
+    ("--draft-p-min", "spec_p_min"),
+    ("--draft-min", "spec_n_min"),
+    ("--require-spec", "require_spec"),
+)
 
 
 def nth_choice(sampling: SamplingOptions, index: int) -> SamplingOptions:

@@ -231,3 +231,9 @@ def test_a_stream_whose_model_is_closed_does_not_end_as_if_it_were_whole(tmp_pat
 def test_words_on_speculation_that_are_no_text(tmp_path: Path, options: dict[str, object]) -> None:
     with pytest.raises(geniex.GenieXError, match="takes a text"):
         geniex.load(**{"data_dir": tmp_path, "name": "tiny", **options})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("word", ["spec_n_max", "paths"])
+def test_a_keyword_that_load_does_not_have(tmp_path: Path, word: str) -> None:
+    with pytest.raises(TypeError, match=rf"^load\(\) got .* '{word}'"):
+        geniex.load("tiny", data_dir=tmp_path, spec_type="auto", **{word: 0})  # type: ignore[arg-type]

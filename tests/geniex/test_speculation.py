@@ -98,6 +98,14 @@ class TestWords:
             pytest.param({"draft_adapt": False}, "`--no-draft-adapt` does", id="adapt alone"),
             pytest.param({"require_spec": True}, "`--require-spec` does", id="require alone"),
             pytest.param(
+                {"spec_type": "none", "require_spec": True}, "for none", id="require nothing"
+            ),
+            pytest.param(
+                {"spec_type": "draft-mtp,draft-simple"}, "used together", id="two kinds of draft"
+            ),
+            pytest.param({"spec_type": "auto", "draft_adapt": "no"}, "'no'", id="no truth"),
+            pytest.param({"spec_type": "auto", "draft_tokens": True}, "whole", id="no number"),
+            pytest.param(
                 {"spec_type": "ngram-simple", "draft_model": "a/b"}, "no use", id="draft for none"
             ),
             pytest.param(
@@ -134,6 +142,10 @@ class TestAsked:
         made = decided(wish, target("geniex/tiny-chat", store), store)
         assert made.options == wish.options and made.choice == "" and made.warnings == ()
         assert made.draft is not None and made.draft.path == tiny_chat_draft
+
+    def test_a_path_object(self, tiny_chat_draft: Path) -> None:
+        wish = read_wish("draft-mtp", tiny_chat_draft)
+        assert wish == read_wish("draft-mtp", str(tiny_chat_draft))
 
     def test_a_relative_path(
         self, store: Store, tiny_chat_draft: Path, monkeypatch: pytest.MonkeyPatch

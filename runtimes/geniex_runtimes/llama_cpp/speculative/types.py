@@ -10,7 +10,7 @@ from geniex_catalogue.errors import UsageError
 
 ORDER = ("ngram-simple", "ngram-map-k", "ngram-mod", "draft-simple", "draft-mtp")
 AUTO = "auto"
-NGRAMS = ORDER[:3]
+NGRAMS, DRAFTS = ORDER[:3], ORDER[3:]
 # draft tokens a step where nobody says how many: what an n-gram drafter copies costs nothing
 DRAFT_TOKENS, COPIED_TOKENS = 3, 15
 # llama.cpp has these in C++ only: the Python package exports neither them nor what they stand on
@@ -21,7 +21,8 @@ def parse_types(text: str) -> tuple[str, ...]:
     """The types of a comma list, in the order in which they are tried; empty means plain decoding.
 
     Case, spaces and duplicates do not matter, `none` and empty items are dropped; `auto` stands
-    alone. Raises UsageError for a name that is unknown, or known to llama.cpp but out of reach.
+    alone, and a draft is of one kind. Raises UsageError for a name that is unknown, or known to
+    llama.cpp but out of reach.
     """
     names = {item.strip().lower() for item in text.split(",")} - {"", "none"}
     for name in sorted(names):
@@ -30,6 +31,11 @@ def parse_types(text: str) -> tuple[str, ...]:
         raise UsageError(
             f"`{AUTO}` cannot be combined with another speculative type",
             hint=f"give `{AUTO}` alone, or only the types to try",
+        )
+    if names.issuperset(DRAFTS):
+        raise UsageError(
+            f"{' and '.join(f'`{name}`' for name in DRAFTS)} cannot be used together",
+            hint="there is one draft: give the type that it is for",
         )
     return (AUTO,) if AUTO in names else tuple(name for name in ORDER if name in names)
 

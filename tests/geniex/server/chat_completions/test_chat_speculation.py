@@ -71,16 +71,30 @@ def test_no_speculation(chat: Door, spec_type: str | None) -> None:
     assert chat.runtime.loads[-1].speculative.types == ()
 
 
+def test_the_fewest_of_n_grams_are_judged_by_their_own_most(chat: Door) -> None:
+    answered(chat, spec_type="ngram-simple", spec_n_min=4)
+    loaded = chat.runtime.loads[-1].speculative
+    assert (loaded.n_min, loaded.n_max) == (4, 15)
+
+
 @pytest.mark.parametrize(
     ("fields", "param", "code"),
     [
         ({"spec_type": "mtp"}, "spec_type", "invalid_value"),
         ({"spec_type": "draft-eagle3"}, "spec_type", "invalid_value"),
+        ({"spec_type": "mtp", "spec_draft_model": DRAFT}, "spec_type", "invalid_value"),
+        (
+            {"spec_type": "draft-mtp,draft-simple", "spec_draft_model": DRAFT},
+            "spec_type",
+            "invalid_value",
+        ),
+        ({"spec_type": "none", "require_spec": True}, "require_spec", "invalid_value"),
         ({"spec_n_max": 3}, "spec_n_max", "invalid_value"),
         ({"require_spec": True}, "require_spec", "invalid_value"),
         ({"spec_type": "auto", "require_spec": 1}, "require_spec", "invalid_value"),
         ({"spec_draft_model": DRAFT}, "spec_draft_model", "invalid_value"),
         ({"spec_type": "draft-mtp", "spec_n_max": 2, "spec_n_min": 3}, "spec_n_min", None),
+        ({"spec_type": "ngram-mod", "spec_n_min": 16}, "spec_n_min", "invalid_value"),
         ({"spec_type": "draft-mtp", "spec_p_min": 1.5}, "spec_p_min", None),
         ({"spec_type": "ngram-mod", "spec_p_min": 0.5}, "spec_p_min", "invalid_value"),
         ({"spec_type": "ngram-simple", "spec_draft_model": DRAFT}, "spec_draft_model", None),

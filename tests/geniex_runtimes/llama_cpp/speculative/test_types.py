@@ -29,6 +29,10 @@ def test_types_are_read(text: str, types: tuple[str, ...]) -> None:
 
 @given(st.lists(st.sampled_from(ORDER)))
 def test_any_list_comes_out_once_and_in_order(names: list[str]) -> None:
+    if {"draft-simple", "draft-mtp"} <= set(names):
+        with pytest.raises(UsageError, match="cannot be used together"):
+            parse_types(",".join(names))
+        return
     assert parse_types(",".join(names)) == tuple(name for name in ORDER if name in names)
 
 
