@@ -10,6 +10,7 @@ from geniex.config import Settings
 from geniex.session import decide_speculation, plan_model
 from geniex_catalogue.errors import UsageError
 from geniex_catalogue.resolver import ResolvedModel
+from geniex_runtimes.errors import NoRuntimeError
 
 
 class Settler:
@@ -33,9 +34,27 @@ class Settler:
         for model in models:
             if model.header is not None and model.header.role == "embedding":
                 raise UsageError(f"`{model.name}` gives vectors: a bench measures answers in text")
-            mine = [self._case(model, variant, sizes) for variant in variants]
-            made += [case for case in mine if case is not None]
+            made += self._of_model(model, variants, sizes)
         return made
+
+    def _of_model(
+        self, model: ResolvedModel, variants: Sequence[Variant], sizes: Sizes
+    ) -> list[Case]:
+        """Its cases. A unit that cannot run it is left out where others are compared and can."""
+        made: list[Case | None] = []
+        refused: dict[str | None, NoRuntimeError] = {}
+        for variant in variants:
+            if variant.compute in refused:
+                continue
+            try:
+                made.append(self._case(model, variant, sizes))
+            except NoRuntimeError as exc:
+                refused[variant.compute] = exc
+        for unit, error in refused.items():
+            if not made:
+                raise error
+            self._warn(one_line(f"`{model.name} {unit}` is left out: {error.message}"))
+        return [case for case in made if case is not None]
 
     def _case(self, model: ResolvedModel, variant: Variant, sizes: Sizes) -> Case | None:
         needed = sizes.needed if model.format == "gguf" else None

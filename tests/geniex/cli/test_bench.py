@@ -168,6 +168,15 @@ class TestNothingIsPassedOver:
         assert (found.code, found.out) == (2, "") and told in found.err
         assert not runtime.loads
 
+    def test_a_unit_that_is_not_here(self, cli: Cli, runtime: FakeRuntime) -> None:
+        found = measure(cli, "-c", "npu", "-c", "cpu", *NGRAM, "--json")
+        assert found.code == 0 and found.err.count("npu` is left out: nothing here can run") == 1
+        assert [case["label"] for case in found.json["cases"]] == [
+            *("cpu", "cpu, ngram-simple adaptive"),
+        ]
+        alone = measure(cli, "-c", "npu", "-c", "gpu")
+        assert (alone.code, alone.out) == (1, "") and "Error: nothing here can run" in alone.err
+
     def test_a_model_that_is_not_here(self, cli: Cli, runtime: FakeRuntime) -> None:
         assert cli("bench", "tny").code == 3
 
