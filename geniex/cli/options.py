@@ -205,14 +205,23 @@ class Command(TyperCommand):
         self.params.extend(_global_flags())
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, after `--think=false` was turned into `--no-think`."""
+        """Parse, after `--think=false` was turned into `--no-think`.
+
+        Raises UsageError for a path that is empty, as `--cache-dir "$UNSET"`: it is no `.` folder.
+        """
         try:
-            return super().parse_args(ctx, self._plain_switches(args))
+            rest = super().parse_args(ctx, self._plain_switches(args))
         except typer.TyperException as exc:
             # a few of typer's errors do not say which command they are of
             if getattr(exc, "ctx", None) is None:
                 exc.__dict__["ctx"] = ctx
             raise
+        for param in self.params:
+            if param.type.name == "path" and ctx.params.get(param.name) == "":
+                raise UsageError(
+                    f"`{param.opts[-1]}` is empty", hint="give it a path, or leave it out"
+                )
+        return rest
 
     def _plain_switches(self, args: list[str]) -> list[str]:
         options = [param for param in self.params if isinstance(param, TyperOption)]

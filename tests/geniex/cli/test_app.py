@@ -304,3 +304,17 @@ def test_closed_streams(data_dir: Path) -> None:
     assert run("<&- >&- 2>&-").returncode == 1
     lost = run(">&-")
     assert lost.returncode == 1 and b"stdout is closed" in lost.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param(("serve", "--cache-dir"), id="a cache"),
+        pytest.param(("infer", "tiny", "-p", "hi", "--save-session"), id="a session"),
+        pytest.param(("bench", "tiny", "--plot"), id="a plot"),
+    ],
+)
+def test_an_empty_path_is_no_folder(cli: Cli, args: tuple[str, ...]) -> None:
+    found = cli(*args, "")
+    assert (found.code, found.out) == (2, "")
+    assert f"Error: `{args[-1]}` is empty" in found.err
