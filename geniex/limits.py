@@ -1,10 +1,12 @@
 """What the numbers of an answer may be, wherever they come from: a flag, `/set`, the Python API."""
 
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from geniex_catalogue.errors import UsageError
+
+_LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,10 @@ def read(name: str, text: str) -> int | float:
 
 def _is_within(limit: Limit, value: object) -> bool:
     kinds = int if limit.whole else int | float
-    if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        return False
+    # a whole number has no end; as a float it may be none
+    if not limit.whole and not -_LARGEST <= value <= _LARGEST:
         return False
     return (limit.low is None or value >= limit.low) and (limit.high is None or value <= limit.high)
 

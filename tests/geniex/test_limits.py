@@ -45,3 +45,10 @@ def test_other_numbers_are_refused(name: str, text: str, told: str) -> None:
     with pytest.raises(UsageError, match=f"`{text}` is no value for `{name}`") as caught:
         read(name, text)
     assert told in str(caught.value.hint)
+
+
+def test_whole_numbers_that_are_no_floats() -> None:
+    check("max_tokens", 10**4000)
+    for name in ("temperature", "repetition_penalty", "seed"):
+        with pytest.raises(UsageError, match=f"is no value for `{name}`"):
+            check(name, 10**4000)

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+# what is never closed goes to the end: else the search for it would begin again at each character
 _TOKENS = re.compile(
-    r'"(?:[^"\\]|\\.)*"?|\[(?:[^\]\\]|\\.)*\]?|#[^\r\n]*|!?<[^>\s]*>|::=|[A-Za-z0-9_-]+|\{[^}]*\}'
+    r'"(?:[^"\\]|\\.)*"?|\[(?:[^\]\\]|\\.)*\]?|#[^\r\n]*|!?<[^>]*>?|::=|[A-Za-z0-9_-]+|\{[^}]*\}?'
     r"|[()|.*+?]",
     re.DOTALL,
 )
@@ -37,9 +38,14 @@ class Item:
         return self.what if isinstance(self.what, str) else None
 
 
+def signs(grammar: str) -> list[str]:
+    """The words, texts and signs of a grammar, without its comments."""
+    return [found[0] for found in _TOKENS.finditer(grammar) if found[0][0] != "#"]
+
+
 def read(grammar: str) -> dict[str, Bodies]:
     """The alternatives of each rule and group."""
-    tokens = [found[0] for found in _TOKENS.finditer(grammar) if found[0][0] != "#"]
+    tokens = signs(grammar)
     rules: dict[str, Bodies] = {}
     outer: list[Bodies] = []
     body: Bodies = [[]]

@@ -1,13 +1,17 @@
 """Grammars that would use up the stack of llama.cpp, and so end the process, are refused."""
 
+import contextlib
+
 import pytest
 
 from geniex.grammar import JSON_GRAMMAR
 from geniex_catalogue.errors import UsageError
 from geniex_runtimes.llama_cpp.grammar_limits import (
     MAX_ALTERNATIVES,
+    MAX_GROUPS,
     MAX_NESTED,
     MAX_RULES,
+    MAX_SIGNS,
     MAX_TEXT,
     check,
 )
@@ -49,10 +53,29 @@ def doubling(root: str) -> str:
             "root ::= " + " | ".join(['"a"'] * (MAX_ALTERNATIVES + 2)), "alternatives", id="ways"
         ),
         pytest.param('root ::= "' + "a" * MAX_TEXT + '"', "characters", id="long"),
+        pytest.param("root ::= " + "()" * (MAX_GROUPS + 1), "groups", id="groups in a row"),
+        pytest.param("root ::= " + "." * (MAX_SIGNS + 1), "words and signs", id="signs in a row"),
+        pytest.param('root ::= "a"{5,2}', "at least 5 and at most 2", id="ends before it begins"),
+        pytest.param('root ::= "a"{1,0}', "at least 1 and at most 0", id="ends at none"),
+        pytest.param(
+            'root ::= ( "{" [{] <{> "a"{ # {1,2}\n 3 # }\n,\t\n# 4\n2 } )',
+            "at most 2",
+            id="in pieces",
+        ),
+        pytest.param('root ::= "a"{' + "9" * 5000 + "}", "further than", id="a long number"),
+        pytest.param('root ::= "a"{1,' + "9" * 5000 + "}", "further than", id="and at its end"),
     ],
 )
 def test_too_much(grammar: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
+        check(grammar)
+
+
+@pytest.mark.parametrize("text", ["<", "!<", "{", "{#", "{1 ", "[", '"', '"\\', "{ \n"])
+def test_what_is_never_closed_is_read_in_a_moment(text: str) -> None:
+    # looked for again from each character, the end would be found in hours
+    grammar = f"root ::= {text * 300_000}"
+    with contextlib.suppress(UsageError):
         check(grammar)
 
 
@@ -69,6 +92,7 @@ def test_too_much(grammar: str, told: str) -> None:
         pytest.param("root ::= " + "a " * 5000 + "\na ::= [a-z]*", id="much that may be left out"),
         pytest.param('root ::= root "a" | "b"', id="what llama.cpp refuses itself"),
         pytest.param("::= ) | ( * {2 \n <1> ! %", id="nonsense"),
+        pytest.param('root ::= "{5,2}" [{5,2}] "a"{2,5} "b"{3,3} "c"{4,} # {5,2}', id="counts"),
         pytest.param(JSON_GRAMMAR, id="our own"),
     ],
 )
