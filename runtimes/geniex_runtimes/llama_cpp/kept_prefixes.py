@@ -47,7 +47,10 @@ class KeptPrefixes:
     """The files of one kind of load. `find`, `read` and `keep` belong to one thread."""
 
     def __init__(self, folder: Path, most: int, facts: Mapping[str, str]) -> None:
-        """At most `most` bytes in the whole folder, which is made when something is kept."""
+        """At most `most` bytes in the whole folder, which is made when something is kept.
+
+        What is more than that there goes at once: the limit may have been another one before.
+        """
         text = json.dumps(dict(facts), sort_keys=True)
         self._root = folder
         self._most = most
@@ -58,6 +61,8 @@ class KeptPrefixes:
         self._waiting: queue.Queue[_Job | None] = queue.Queue(_WAITING)
         self._writer: threading.Thread | None = None
         self._told_full = False
+        with suppress(OSError):
+            self._make_room(0)
 
     def find(self, prompt: Tokens, worth: Callable[[Head, int], float]) -> Head | None:
         """The file that is worth most by `worth` (head, tokens shared); None where none is."""

@@ -178,6 +178,15 @@ def test_the_least_recently_used_make_room(tmp_path: Path) -> None:
     assert one.find(snapshot(1000).tokens, everything) is not None
 
 
+def test_a_smaller_limit_holds_from_the_start(tmp_path: Path) -> None:
+    large = KeptPrefixes(tmp_path, 100_000, FACTS)
+    for number in range(4):
+        large.write(snapshot(1000 * number))
+    (tmp_path / "mine.prefix").write_bytes(b"x" * 9000)
+    KeptPrefixes(tmp_path, 6_000, FACTS)
+    assert len(files(tmp_path)) == 2 and (tmp_path / "mine.prefix").exists()
+
+
 def test_what_others_have_in_the_folder_stays(tmp_path: Path) -> None:
     mine = [tmp_path / "work" / "sea.prefix", tmp_path / ("0" * 32) / "sea.prefix"]
     for path in mine:
