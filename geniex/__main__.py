@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 from types import FrameType
 
@@ -15,6 +16,10 @@ def main() -> None:
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _leave)
+        from geniex import hangup
+
+        if hangup.is_for_keys(sys.argv[1:], os.environ):
+            hangup.hold()
     from geniex.cli.app import main as run
 
     run()

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
+from geniex import hangup
 from geniex.cli.errors import INTERRUPTED
 
 T = TypeVar("T")
@@ -127,7 +128,8 @@ def _end_at_once(code: int) -> NoReturn:
 
 def _ending() -> list[signal.Signals]:
     """The signals that end us, without those that who started us (`nohup`) has us ignore."""
-    named = (getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP", "SIGQUIT"))
+    names = ("SIGTERM", "SIGQUIT") if hangup.is_held() else ("SIGTERM", "SIGHUP", "SIGQUIT")
+    named = (getattr(signal, name, None) for name in names)
     return [s for s in named if s is not None and signal.getsignal(s) is not signal.SIG_IGN]
 
 

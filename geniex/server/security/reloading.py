@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
+from geniex import hangup
 from geniex.api_keys import KeyRing
 from geniex_catalogue.errors import UsageError
-
-_HANGUP: int | None = getattr(signal, "SIGHUP", None)
-_TERMINAL = Path("/dev/tty")
 
 
 @contextmanager
@@ -26,25 +22,33 @@ def reload_at_hangup(
     """Read the keys' file again at each SIGHUP, as long as this lasts; the main thread alone.
 
     `on_reload` is told what came of it. The signal also means that the terminal is gone, and then
-    `end` is called with it. Without a file, and on Windows, nothing is changed.
+    `end` is called with it. One that came while the server began counts here. Without a file the
+    signal ends us, as it does others, and on Windows nothing is changed.
     """
-    if _HANGUP is None or keys is None or keys.file is None:
+    if hangup.HANGUP is None or keys is None or keys.file is None:
+        hangup.release()
         yield
         return
-    had_terminal = _has_terminal()
+    had_terminal = hangup.has_terminal()
 
     def hung_up(number: int, frame: FrameType | None) -> None:
-        if had_terminal and not _has_terminal():
+        if had_terminal and not hangup.has_terminal():
             end(number, frame)
             return
-        # not here: a disk may take its time, and answers are on their way
-        threading.Thread(target=_reload, args=(keys, on_reload), daemon=True).start()
+        _begin_reload(keys, on_reload)
 
-    before = signal.signal(_HANGUP, hung_up)
+    before = signal.signal(hangup.HANGUP, hung_up)
+    if hangup.take_noted():
+        _begin_reload(keys, on_reload)
     try:
         yield
     finally:
-        signal.signal(_HANGUP, before)
+        signal.signal(hangup.HANGUP, before)
+
+
+def _begin_reload(keys: KeyRing, on_reload: Callable[[str], None]) -> None:
+    # not in a handler: a disk may take its time, and answers are on their way
+    threading.Thread(target=_reload, args=(keys, on_reload), daemon=True).start()
 
 
 def _reload(keys: KeyRing, on_reload: Callable[[str], None]) -> None:
@@ -54,12 +58,3 @@ def _reload(keys: KeyRing, on_reload: Callable[[str], None]) -> None:
         on_reload(f"the API keys stay as they were: {exc.message}")
         return
     on_reload(f"the API keys were read again: {count}")
-
-
-def _has_terminal() -> bool:
-    """Whether there is a terminal that this process belongs to."""
-    try:
-        os.close(os.open(_TERMINAL, os.O_RDONLY | os.O_NOCTTY))
-    except OSError:
-        return False
-    return True

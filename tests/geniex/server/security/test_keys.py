@@ -12,7 +12,7 @@ from geniex.api_keys import KeyRing, exposure, new_key
 from geniex.cli.access import read_access
 from geniex_catalogue.errors import UsageError
 from tests.geniex.server.conftest import Serve
-from tests.geniex.server.live import running
+from tests.geniex.server.live import running, start
 from tests.geniex.server.security.wire import head, send
 
 KEY, OTHER = "sk-" + "a" * 40, "sk-" + "b" * 40
@@ -104,6 +104,38 @@ def test_the_file_is_read_again_at_a_hangup(keyed: Any) -> None:
     server.await_log("the API keys were read again: 2")
     assert _status(server.url, KEY) == 200
     assert not [line for line in server.log if KEY in line or OTHER in line]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux tells who catches what")
+def test_a_hangup_while_it_begins(tmp_path: Path) -> None:
+    file = tmp_path / "keys.txt"
+    file.write_text(f"{KEY}\n", encoding="utf-8")
+    server = start("--api-key-file", str(file), data_dir=tmp_path)
+    try:
+        status = Path(f"/proc/{server.process.pid}/status")
+        while not _catches(status.read_text(encoding="ascii"), signal.SIGHUP):
+            assert server.process.poll() is None
+        server.process.send_signal(signal.SIGHUP)
+        server.await_listening()
+        server.await_log("the API keys were read again: 1")
+        assert _status(server.url, KEY) == 200
+    finally:
+        server.end()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGHUP")
+def test_a_hangup_ends_a_server_without_a_file(tmp_path: Path) -> None:
+    environ = {"GENIEX_APIKEY_FILE": str(tmp_path / "none")}
+    server = start("--no-auth", data_dir=tmp_path, environ=environ)
+    try:
+        server.await_listening()
+    finally:
+        assert server.end(signal.SIGHUP) in (129, -signal.SIGHUP)
+
+
+def _catches(status: str, number: int) -> bool:
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
 def _status(url: str, key: str) -> int:
