@@ -13,6 +13,8 @@ COMPUTE_UNITS = ("cpu", "gpu", "npu", "hybrid")
 QAIRT_ENGINES: tuple[QairtEngine, ...] = get_args(QairtEngine)
 KV_TYPES: tuple[KvType, ...] = get_args(KvType)
 FLASH: tuple[FlashAttention, ...] = get_args(FlashAttention)
+# answers of a model at once: llama.cpp's contexts have no more sequences
+MOST_SLOTS = 256
 # as an origin: pages that this machine serves
 LOOPBACK = "loopback"
 NONE = "none"
@@ -37,8 +39,8 @@ class Key:
         return f"GENIEX_{self.name.upper()}"
 
 
-def _whole_number(least: int) -> Callable[[str], int]:
-    expected = f"it takes a whole number from {least} up"
+def _whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    expected = f"it takes a whole number from {least} {'up' if most is None else f'to {most}'}"
 
     def parse(text: str) -> int:
         try:
@@ -47,6 +49,8 @@ def _whole_number(least: int) -> Callable[[str], int]:
             raise UsageError(f"`{text}` is not a whole number", hint=expected) from None
         if value < least:
             raise UsageError(f"{value} is too small", hint=expected)
+        if most is not None and value > most:
+            raise UsageError(f"{value} is too large", hint=expected)
         return value
 
     return parse
@@ -161,7 +165,7 @@ KEYS: dict[str, Key] = {
         Key("allowed_hosts", parse_hosts, "further names that the server is called by"),
         Key("origins", parse_origins, "web pages that may call the server, with commas"),
         Key("keepalive", _whole_number(-1), "seconds that an idle model stays, -1 for ever"),
-        Key("parallel", _whole_number(1), "answers of one model that run side by side"),
+        Key("parallel", _whole_number(1, MOST_SLOTS), "answers of one model that run side by side"),
         Key("max_queue", _whole_number(0), "requests that may wait for one model"),
     )
 }

@@ -8,7 +8,7 @@ import typer
 from geniex.cli import options as shared
 from geniex.cli.errors import INTERRUPTED, first_of, tell
 from geniex.cli.output import Output
-from geniex.keys import parse_compute
+from geniex.keys import MOST_SLOTS, parse_compute
 from geniex_catalogue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def bench(
         prompt_tokens=read_numbers(prompt_tokens, "--prompt-tokens") or None,
         tokens=tokens,
         depths=read_numbers(depth, "--depth", least=0),
-        parallel=read_numbers(parallel, "--parallel"),
+        parallel=read_numbers(parallel, "--parallel", most=MOST_SLOTS),
     )
     ways = variants(
         draftings(spec_type or [], draft_model, read_numbers(draft_tokens, "--draft-tokens")),
@@ -153,7 +153,9 @@ def bench(
         raise typer.Exit(code)
 
 
-def read_numbers(text: str | None, flag: str, least: int = 1) -> tuple[int, ...]:
+def read_numbers(
+    text: str | None, flag: str, least: int = 1, most: int | None = None
+) -> tuple[int, ...]:
     """Whole numbers with commas, each once. Raises UsageError."""
     if text is None:
         return ()
@@ -161,9 +163,10 @@ def read_numbers(text: str | None, flag: str, least: int = 1) -> tuple[int, ...]
         numbers = tuple(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         numbers = ()
-    if not numbers or min(numbers) < least or max(numbers) > _MOST:
+    if not numbers or min(numbers) < least or max(numbers) > (most or _MOST):
+        up = "up" if most is None else f"to {most}"
         raise UsageError(
-            f"`{flag} {text}`: it takes whole numbers from {least} up, with commas",
+            f"`{flag} {text}`: it takes whole numbers from {least} {up}, with commas",
             hint=f"such as `{flag} {least},{least + 1}`",
         )
     return numbers

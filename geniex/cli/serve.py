@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from geniex.best import Best
 from geniex.cli import access, kept, watching
 from geniex.cli import options as shared
 from geniex.cli.output import Output
 from geniex.cli.stderr_writer import unblocked_stderr
 from geniex.config import Settings
-from geniex.keys import LOOPBACK, parse_hosts, parse_origins, parse_size
+from geniex.keys import LOOPBACK, MOST_SLOTS, parse_hosts, parse_origins, parse_size
 from geniex_catalogue.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,7 +71,12 @@ def serve(
     ] = None,
     parallel: Annotated[
         int | None,
-        typer.Option("--parallel", min=1, help="Answers of a model side by side [default: 4]"),
+        typer.Option(
+            "--parallel",
+            min=1,
+            max=MOST_SLOTS,
+            help="Answers of a model side by side [default: 4]",
+        ),
     ] = None,
     max_queue: Annotated[
         int | None,
@@ -224,7 +230,7 @@ def _run(
         if settings.prefix_cache is not None:
             output.tell(kept.told(settings.prefix_cache))
         if settings.best:
-            known = ", ".join(f"{best.model} ({best.text()})" for best in settings.best)
+            known = ", ".join(_known(best, settings) for best in settings.best)
             output.tell(f"Best settings of `geniex bench` are used: {known}")
 
     def draining(active: int) -> None:
@@ -241,6 +247,14 @@ def _run(
         state.pool.close()
         for one in sockets:
             one.close()
+
+
+def _known(best: Best, settings: Settings) -> str:
+    from geniex.tuned import has_draft
+
+    draft = best.draft_model
+    lost = draft is not None and not has_draft(settings)(draft)
+    return f"{best.model} ({best.text()}{f'; the draft `{draft}` is not here' if lost else ''})"
 
 
 def _address(settings: Settings, port: int | None, *, tls: bool) -> "Address":

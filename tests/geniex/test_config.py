@@ -78,6 +78,7 @@ def test_each_key_is_set_and_read_back(tmp_path: Path, key: str, text: str, valu
         pytest.param("origins", "box", id="no origin"),
         pytest.param("keepalive", "-2", id="less than for ever"),
         pytest.param("parallel", "0", id="no slots"),
+        pytest.param("parallel", "257", id="more slots than there can be"),
         pytest.param("max_queue", "-1", id="less than no queue"),
     ],
 )

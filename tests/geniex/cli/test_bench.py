@@ -154,6 +154,7 @@ class TestNothingIsPassedOver:
             pytest.param(("--nctx", "32"), "context of 32 tokens", id="too long"),
             pytest.param(("--prompt-tokens", "many"), "whole numbers", id="words"),
             pytest.param(("--parallel", "0"), "whole numbers from 1", id="nobody"),
+            pytest.param(("--parallel", "1,257"), "numbers from 1 to 256", id="everybody"),
             pytest.param(("--draft-tokens", "2"), "without a type", id="tokens alone"),
             pytest.param(("--json", "--csv"), "not both", id="two forms"),
             pytest.param(("--plot", "a.gif"), ".png or .svg", id="a picture of no kind"),

@@ -108,6 +108,9 @@ def test_best_settings_are_named_at_the_start(
     assert told[1:] == [
         "Best settings of `geniex bench` are used: org/m:Q4_0 (threads=2)",
     ]
+    gone = Best("org/m:Q4_0", spec_type="draft-mtp", draft_model="org/gone:Q4_0")
+    ConfigFile(data_dir).set_best(gone)
+    assert cli("serve").err.endswith("; the draft `org/gone:Q4_0` is not here)\n")
 
 
 @pytest.mark.parametrize(
