@@ -19,8 +19,8 @@ _MOST_FILE = 1 << 16  # bytes of a file with keys
 _PATTERNS = tuple(
     (re.compile(pattern, re.IGNORECASE), put)
     for pattern, put in (
-        # who logs in, in an address
-        (r"([a-z][a-z0-9+.-]*://)[^\s/@\"'`]+@", r"\1<REDACTED>@"),
+        # who logs in, in an address; a password may hold the sign behind it
+        (r"([a-z][a-z0-9+.-]*://)[^\s/\"'`]+@", r"\1<REDACTED>@"),
         # fields of an address, a header, a command line
         (
             r"((?:api[-_]?key|access[-_]?token|token|key|secret|password|passwd|sig|signature)"

@@ -48,14 +48,17 @@ def default_name() -> str:
 def write_report(path: Path, text: str) -> None:
     """Write a new file that its owner alone may read. Raises StoreError, also where it is there."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    made = False
     try:
-        with os.fdopen(
-            os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace"
-        ) as file:
+        descriptor = os.open(path, flags, 0o600)
+        made = True
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
     except FileExistsError as exc:
         raise StoreError(f"`{path}` is there already", hint="give another name") from exc
     except OSError as exc:
+        if made:
+            path.unlink(missing_ok=True)  # half a report misleads
         raise StoreError(
             f"cannot write `{path}`: {exc.strerror}", hint="`--report -` writes to stdout"
         ) from exc

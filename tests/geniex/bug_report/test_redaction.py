@@ -23,6 +23,7 @@ PLAIN = Redactor([])
         pytest.param("Authorization: Bearer abcd1234", "abcd1234", id="bearer"),
         pytest.param("authorization: basic dXNlcjpwYXNz", "dXNl", id="basic"),
         pytest.param("https://me:pass@hub.example/x", "pass", id="userinfo"),
+        pytest.param("https://me:p@ss@hub.example/x", "ss@", id="userinfo with its own sign"),
         pytest.param("http://tok3n@hub.example/x", "tok3n", id="user alone"),
         pytest.param("https://x.example/a?token=abc123&b=1", "abc123", id="query"),
         pytest.param('{"api_key": "abc123"}', "abc123", id="json"),

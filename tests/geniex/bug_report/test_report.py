@@ -9,6 +9,8 @@ import pytest
 
 from geniex.bug_report import sections
 from geniex.bug_report.last_lines import FILE, drop_last_lines, keep_last_lines, read_last_lines
+from geniex.bug_report.writing import write_report
+from geniex_catalogue.errors import StoreError
 from tests.cliharness import Cli
 
 TITLES = [
@@ -81,6 +83,21 @@ def test_it_replaces_no_file(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
     result = cli("doctor", "--report", str(file))
     assert result.code == 5 and "is there already" in result.err
     assert file.read_text() == "mine"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+def test_a_disk_that_fills_leaves_no_half_of_it(tmp_path: Path) -> None:
+    import resource
+
+    file = tmp_path / "mine.txt"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        with pytest.raises(StoreError, match="too large"):
+            write_report(file, "x" * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not file.exists()
 
 
 @pytest.mark.parametrize("words", [["--report"], ["--report", "--log", "none"]])
