@@ -115,7 +115,8 @@ class OpenModel:
         prepared = prepare(self.template, self._marks, messages, options)
         flow = prepared.flow()
         asked = with_prompt_options(prepared)
-        generation = self._generate(_request(prepared.rendered.pieces, asked))
+        request = _request(prepared.rendered.pieces, asked)
+        generation = self._generate(replace(request, counted=flow.may_stop))
         parts = flow.parts(generation)
         return AnswerEvents(
             generation,

@@ -32,6 +32,9 @@ class Flow:
         self._reader = reader
         self._inline = inline
         self._stops = StopStrings(stop)
+        # whether it may end before the generation does
+        self.may_stop = bool(stop) or (reader is not None and not reader.parallel)
+        self._spent = 0  # tokens until it did
         self._ledger = Ledger()
         self._text = ""  # inline: what was written from `_told` on
         self._told = 0
@@ -43,10 +46,11 @@ class Flow:
             for event in generation:
                 if isinstance(event, Done):
                     yield from self._finish()
-                    yield _whole(event) if self._is_whole(event) else event
+                    yield self._ended(event)
                 elif not self._stopped:
                     yield from self._feed(event)
                     if self._stopped:
+                        self._spent = event.tokens
                         generation.stop()
         finally:
             generation.close()
@@ -58,6 +62,15 @@ class Flow:
     def _is_whole(self, done: Done) -> bool:
         """Whether the answer ended at a stop string or behind its only call, whatever came next."""
         return self._stops.stopped or (done.finish_reason == "cancelled" and self._stopped)
+
+    def _ended(self, done: Done) -> Done:
+        """The end, without what the model went on to say until it was stopped."""
+        profile = done.profile
+        if self._spent:
+            profile = replace(profile, generated_tokens=min(self._spent, profile.generated_tokens))
+        if self._is_whole(done):
+            return Done("stop", replace(profile, stop_reason="stop"))
+        return replace(done, profile=profile)
 
     def _feed(self, event: TextEvent) -> Iterator[Part | ToolCallPart]:
         self._ledger.add(event.logprobs)
@@ -122,7 +135,3 @@ class Flow:
                 yield replace(part, logprobs=entries) if entries else part
             else:
                 yield part
-
-
-def _whole(done: Done) -> Done:
-    return Done("stop", replace(done.profile, stop_reason="stop"))

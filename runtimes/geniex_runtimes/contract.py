@@ -34,6 +34,7 @@ class GenerationRequest:
     alternatives per token to report (None: no logprobs). `reuse_prefix` False evaluates the whole
     prompt even where a slot already holds its beginning. `speculative` None is as the model was
     loaded; otherwise its numbers count, and whether it has types: which ones was settled then.
+    `counted`: each token's text leaves by itself, and tells how many tokens there were.
     """
 
     prompt: Sequence[PromptPiece] | Sequence[int]
@@ -43,6 +44,7 @@ class GenerationRequest:
     logprobs: int | None = None
     reuse_prefix: bool = True
     speculative: SpeculativeOptions | None = None
+    counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,14 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class TextEvent:
-    """A piece of the answer: whole characters only, never part of a stop string."""
+    """A piece of the answer: whole characters only, never part of a stop string.
+
+    `tokens` is how many the answer had with it, where that was asked for, else 0.
+    """
 
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()
+    tokens: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

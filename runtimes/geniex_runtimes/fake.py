@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from geniex_catalogue.errors import GenieXError, LoadError, UsageError
@@ -303,7 +303,7 @@ class FakeGeneration:
             first = time.monotonic() if index == 0 else first
             event = text.add(data, _logprob(data, index, self._request.logprobs))
             if event is not None:
-                yield event
+                yield replace(event, tokens=self._generated)
             reason = "stop" if text.stopped else self._limit()
         else:
             self._fail(len(self._script.pieces))

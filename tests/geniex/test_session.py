@@ -110,7 +110,7 @@ def test_options_reach_the_runtime(scripted: Install, settings: Settings) -> Non
     with opened(scripted, settings, chat_template=THINKS) as model:
         list(model.answer(HI, options))
     # what of an answer is content, the runtime cannot tell where there may be more
-    assert native(model).requests[-1] == replace(last, stop=())
+    assert native(model).requests[-1] == replace(last, stop=(), counted=True)
 
 
 @pytest.mark.parametrize("started", [True, False])

@@ -67,7 +67,7 @@ class CallReader:
         self.stopped = False
         self._marks = {mark: family for family in families for mark in family.marks}
         self._starts = {start: family for family in families for start in family.starts}
-        self._parallel = parallel
+        self.parallel = parallel
         self._required = required
         self._final = False
         self._buffer = ""
@@ -211,7 +211,7 @@ class CallReader:
         """The call is whole. Families read on only while the reader is not `stopped`."""
         self._close_call()
         self._sent = self._at
-        self.stopped = not self._parallel
+        self.stopped = not self.parallel
 
     def _close_call(self) -> None:
         if not self._said:

@@ -310,6 +310,7 @@ class LlamaCppModel(Loaded):
             max_tokens=request.max_tokens,
             logprobs=request.logprobs,
             reuse_prefix=request.reuse_prefix,
+            counted=request.counted,
             speculative=self._narrowed(request.speculative),
             events=events,
         )

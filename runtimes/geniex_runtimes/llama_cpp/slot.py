@@ -80,6 +80,7 @@ class Task:
     cached: int = 0
     restored: int = 0
     generated: int = 0
+    counted: bool = False
     burst: bytes = b""
     held: int = 0
     outbox: list[Event | Exception] = field(default_factory=list)
@@ -90,12 +91,12 @@ class Task:
         Where nothing depends on where a token ends, all of a step's leave together: each event
         wakes the caller's thread, which then competes with the engine's for the interpreter.
         """
-        if entry is None and not self.emitter.stops:
+        if entry is None and not self.emitter.stops and not self.counted:
             self.burst += data
             return
         event = self.emitter.feed(data, entry)
         if event is not None:
-            self.outbox.append(event)
+            self.outbox.append(replace(event, tokens=self.generated) if self.counted else event)
 
     def flush(self) -> None:
         """A step's tokens are all taken: put out what was collected, and note the time.

@@ -124,7 +124,7 @@ class Answering:
 
     def _send(self, event: TextEvent | None) -> None:
         if event is not None:
-            self._report(Piece(self.number, event.text, event.logprobs))
+            self._report(Piece(self.number, event.text, event.logprobs, self._generated))
 
     def _end(self, started: float, cached: int) -> None:
         self._send(self._emitter.finish())

@@ -176,7 +176,7 @@ class Foreman:
             report = self._heard(worker, task)
             if isinstance(report, protocol.Piece):
                 task.begun = True
-                task.events.put(TextEvent(report.text, report.logprobs))
+                task.events.put(TextEvent(report.text, report.logprobs, report.tokens))
             elif isinstance(report, protocol.Finished):
                 profile = replace(report.profile, ttft=report.profile.ttft + waited)
                 task.end(Done(report.finish_reason, profile))

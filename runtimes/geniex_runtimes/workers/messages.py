@@ -19,11 +19,12 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of answer `number`: whole characters, never part of a stop string."""
+    """A part of answer `number`, as TextEvent has it."""
 
     number: int
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

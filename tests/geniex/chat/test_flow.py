@@ -190,6 +190,31 @@ def test_tokens_of_a_stop_are_no_content(together: int) -> None:
     assert [entry.data for part in said for entry in part.logprobs] == [b"Yes", b" a", b" c"]
 
 
+@pytest.mark.parametrize("reason", ["cancelled", "stop", "length"])
+@pytest.mark.parametrize(
+    ("pieces", "options", "tokens"),
+    [
+        pytest.param(["one", " st", "op", " t", "wo"], {"stop": ["stop"]}, 3, id="stop"),
+        pytest.param([CALL, "\n", "and on"], {"parallel": False}, 1, id="one call"),
+        pytest.param(["one", " two"], {"stop": ["x"]}, 9, id="to its end"),
+    ],
+)
+def test_tokens_are_counted_up_to_the_stop(
+    pieces: list[str], options: dict[str, Any], tokens: int, reason: Any
+) -> None:
+    events = [TextEvent(piece, tokens=index) for index, piece in enumerate(pieces, 1)]
+    source = Scripted(*events, Done(reason, Profile(generated_tokens=9)))
+    source.stop = lambda: None  # type: ignore[method-assign]
+    made = flow(**options)
+    *_, done = made.parts(source)
+    assert made.may_stop and isinstance(done, Done)
+    assert done.profile.generated_tokens == tokens
+
+
+def test_only_what_may_stop_has_its_tokens_counted() -> None:
+    assert not flow().may_stop
+
+
 def test_one_call_stops_the_generation() -> None:
     source = generation([CALL, " and on", CALL])
     *parts, done = flow(parallel=False).parts(source)

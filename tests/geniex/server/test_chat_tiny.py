@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from typing import Any
 
 import jsonschema
@@ -138,6 +139,20 @@ def test_logprobs_add_up_to_the_content(client: TestClient) -> None:
         for entry in choice.logprobs.content or ()
     ]
     assert [entry.token for entry in streamed] == [entry.token for entry in logprobs.content]
+
+
+@pytest.mark.parametrize("fields", [{}, MTP, {"tools": [TOOL]}, {"logprobs": True}], ids=str)
+def test_what_is_made_beyond_a_stop_is_not_counted(
+    client: TestClient, fields: dict[str, Any]
+) -> None:
+    """The engine is some tokens ahead of who looks for stops, now more and now fewer."""
+    logprobs = ask(client, logprobs=True).choices[0].logprobs
+    assert logprobs is not None and logprobs.content is not None
+    said = list(accumulate(entry.token for entry in logprobs.content))
+    whole = next(count for count, text in enumerate(said, 1) if "France" in text)
+    for _ in range(4):
+        usage = ask(client, stop=["France"], **fields).usage
+        assert usage is not None and usage.completion_tokens == whole
 
 
 def test_a_bias_bans_a_token(client: TestClient) -> None:

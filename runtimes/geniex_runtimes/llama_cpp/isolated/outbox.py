@@ -62,4 +62,4 @@ def _report(number: int, event: Event | Exception) -> messages.Report:
         return failures.told(number, event)
     if isinstance(event, Done):
         return messages.Finished(number, event.finish_reason, event.profile)
-    return messages.Piece(number, event.text, event.logprobs)
+    return messages.Piece(number, event.text, event.logprobs, event.tokens)

@@ -182,7 +182,7 @@ class Remote:
         if inbox is None:
             return
         if isinstance(report, messages.Piece):
-            inbox.put(TextEvent(report.text, report.logprobs))
+            inbox.put(TextEvent(report.text, report.logprobs, report.tokens))
         elif isinstance(report, messages.Finished):
             self.forget(report.number)
             self.served = True

@@ -45,7 +45,7 @@ INFO = ModelInfo(
     warnings=("told",),
     training_context=None,
 )
-REQUEST = GenerationRequest((2, 3), SAMPLING, 9, ("a", "\ud800"), 5, False, MTP)
+REQUEST = GenerationRequest((2, 3), SAMPLING, 9, ("a", "\ud800"), 5, False, MTP, True)
 PIECES = (PromptPiece("a\ud800"), PromptPiece("日本", literal=True))
 MODEL = replace(models.model(), header=None, chat_template="{{ y }}")
 # each switch is what it is not by default
@@ -85,7 +85,7 @@ MESSAGES: tuple[messages.Message, ...] = (
     messages.Progress(1, 0.25),
     messages.Loaded(1, INFO),
     messages.Started(1),
-    messages.Piece(1, "日\n", (LOGPROB,)),
+    messages.Piece(1, "日\n", (LOGPROB,), 7),
     messages.Finished(1, "cancelled", PROFILE),
     messages.Tokens(1, (5, 6)),
     messages.Text(1, "text"),
