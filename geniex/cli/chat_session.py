@@ -30,6 +30,7 @@ class ChatSession:
         self._file = file.expanduser().absolute()
         self._output = output
         self._chat: SavedChat | None = None
+        self._seen = self._stamp()
         if self._file.exists():
             self._chat = read_chat(self._file)
             if self._chat is None:
@@ -67,6 +68,7 @@ class ChatSession:
         elif why:
             self._output.warn(f"the chat is evaluated anew: {why}")
         conversation.on_turn = lambda: self._keep(conversation)
+        conversation.on_save = self._saved
         self._facts = {
             "file": str(self._file),
             "messages": len(chat.messages) if chat is not None else 0,
@@ -90,10 +92,26 @@ class ChatSession:
             return "the system prompt is another one"
         return ""
 
+    def _saved(self, path: Path) -> None:
+        """Take notice of a `/save` of this chat: the file is still ours."""
+        if path.absolute() == self._file:
+            self._seen = self._stamp()
+
+    def _stamp(self) -> tuple[int, int, int] | None:
+        """What tells the file from what another program made of it; None where there is none."""
+        try:
+            found = self._file.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
     def _keep(self, conversation: Conversation) -> None:
         chat = SavedChat(conversation.facts.name, conversation.system, conversation.messages)
         try:
+            if (found := self._stamp()) is not None and found != self._seen:
+                raise UsageError(f"`{self._file}` was changed meanwhile, and stays as it is")
             chat.write(self._file)
+            self._seen = self._stamp()
         except UsageError as exc:
             # the same is told once, not after each turn
             if self._facts.get("not_kept") != exc.message:

@@ -156,6 +156,7 @@ class Commands:
             raise UsageError(f"`{path}` is there and is no saved chat, choose another name")
         conversation = self._conversation
         SavedChat(conversation.facts.name, conversation.system, conversation.messages).write(path)
+        conversation.on_save(path)
         self._say(f"saved to {path}")
 
     def _load(self, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Protocol
 
 from geniex.chat.messages import Message
@@ -28,7 +29,7 @@ class Events(Protocol):
 class Conversation:
     """Messages so far and how to answer the next. `live` shows answers as they come.
 
-    `on_turn` is called when there are new messages.
+    `on_turn` is called when there are new messages, `on_save` with the file of a `/save`.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Conversation:
         self.system = system
         self.messages: list[Message] = []
         self.on_turn: Callable[[], None] = _nothing
+        self.on_save: Callable[[Path], None] = lambda path: None
         self._heard: list[Part] = []
         self._live = live
         self._told: set[str] = set()

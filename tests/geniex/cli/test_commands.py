@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from geniex.cli.chat_session import ChatSession
 from geniex.cli.commands import Commands
 from geniex.cli.conversation import Conversation
 from geniex.cli.output import Output
+from geniex.cli.saved_chat import read_chat
 from geniex.config import Settings
 from geniex.session import AnswerOptions, open_model
 from geniex_catalogue.errors import UsageError
@@ -85,3 +87,19 @@ def test_a_chat_is_a_regular_file(conversation: Conversation, tmp_path: Path, co
     for path in ("/dev/zero", str(tmp_path / "pipe"), str(tmp_path)):
         with pytest.raises(UsageError, match=f"cannot read `{path}`"):
             Commands(conversation).run(f"{command} {path}")
+
+
+def test_a_session_may_be_saved_to_its_own_file(
+    scripted: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripted(FakeRuntime(name="llama_cpp"))
+    with open_model("tiny", Settings(data_dir=tmp_path)) as model:
+        conversation = Conversation(model, Output(), AnswerOptions())
+        session = ChatSession(tmp_path / "chat", Output())
+        session.begin(conversation, model.loaded.info)
+        conversation.ask("one")
+        Commands(conversation).run(f"/save {tmp_path / 'chat'}")
+        conversation.ask("two")
+    assert "meanwhile" not in capsys.readouterr().err
+    kept = read_chat(tmp_path / "chat")
+    assert kept is not None and [one.text for one in kept.messages][::2] == ["one", "two"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from geniex.cli.saved_chat import SavedChat, read_chat
 from tests.cliharness import Cli, Result
 
 LONG = "I like the sea. " * 40
@@ -85,6 +86,24 @@ def test_a_file_that_is_no_chat_stays_as_it_is(cli: Cli, file: Path, text: str) 
     result = cli("infer", "tiny", "-p", "hi", "--save-session", str(file))
     assert (result.code, file.read_text()) == (2, text)
     assert "is no saved chat" in result.err
+
+
+def test_what_another_session_kept_meanwhile_stays(
+    cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(cli, file, "hi")
+
+    def read(path: Path) -> SavedChat | None:
+        found = read_chat(path)
+        path.write_text(path.read_text().replace("hi", "bonjour"))
+        return found
+
+    monkeypatch.setattr("geniex.cli.chat_session.read_chat", read)
+    result = ask(cli, file, "And you?", "-p", "Bye.", "--json")
+    assert result.err.count("was changed meanwhile, and stays as it is") == 1
+    assert "was changed meanwhile" in result.json["session"]["not_kept"]
+    told = [message["content"] for message in json.loads(file.read_text())["messages"]]
+    assert told[0] == "bonjour" and len(told) == 2
 
 
 def test_a_folder_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
