@@ -99,7 +99,7 @@ class Connection(H11Protocol):
         status = getattr(problem, "error_status_hint", 400)
         self._answer(
             RequestError(
-                f"the request is no HTTP that is understood here: {problem or msg}",
+                f"the request is no HTTP that is understood here: {_told(problem or msg)}",
                 code=_HTTP_NAMES.get(status, "invalid_http"),
                 status=status,
             )
@@ -222,6 +222,11 @@ class Connection(H11Protocol):
             return
         self.transport.write_eof()
         self._parting = self.loop.call_later(PARTING_SECONDS, self.transport.close)
+
+
+def _told(problem: object) -> str:
+    """What h11 says, without the line that it shows: that may be the header with the key."""
+    return str(problem).partition(": bytearray(")[0]
 
 
 def at_most(connections: int) -> type[Connection]:

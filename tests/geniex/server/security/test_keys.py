@@ -63,6 +63,25 @@ def test_wrong_keys_are_refused(keyed: Any, target: str, given: list[str]) -> No
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(f"Authorization: Bearer {KEY}\0", id="a NUL behind it"),
+        pytest.param(f"Authorization : Bearer {KEY}", id="a blank before the colon"),
+        pytest.param(f"Bearer {KEY}", id="no header"),
+    ],
+)
+def test_no_error_tells_a_key(keyed: Any, line: str) -> None:
+    server, _ = keyed
+    reply = send(
+        server.url, f"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n{line}\r\n\r\n".encode()
+    )
+    assert (reply.status, reply.code) == (400, "invalid_http")
+    assert KEY.encode() not in reply.body and b"header line" in reply.body
+    first = send(server.url, f"{KEY} / HTTP/1.1 x\r\n\r\n".encode())
+    assert first.status == 400 and KEY.encode() not in first.body
+
+
+@pytest.mark.parametrize(
     "target",
     [
         *("/v1/models/", "//v1/models", "/v1/./models", "/models", "/health/../v1/models"),
