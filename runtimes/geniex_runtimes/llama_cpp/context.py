@@ -11,6 +11,7 @@ import numpy.typing as npt
 from geniex_catalogue.errors import LoadError
 from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.kv_cache import is_quantised
+from geniex_runtimes.llama_cpp import attention
 from geniex_runtimes.llama_cpp.batch import Batch
 from geniex_runtimes.llama_cpp.library import Library
 from geniex_runtimes.llama_cpp.weights import Weights
@@ -116,6 +117,12 @@ class Context:
                 hint="ask for a shorter context with `--nctx`",
             )
         self.handle: Any = handle
+        self._attend_whole = (
+            attention.switch(library, handle)
+            if options.on_cpu and options.kv_type in attention.IN_PARTS
+            else None
+        )
+        self._keep_attention(options.threads)
         # all outputs of a decode lie side by side, and in the same place until there are more
         self._outputs_type = ctypes.c_float * (params.n_outputs_max * weights.vocab.size)
         self._outputs_shape = (params.n_outputs_max, weights.vocab.size)
@@ -174,6 +181,12 @@ class Context:
     def use_threads(self, threads: int) -> None:
         """Use so many CPU threads from the next decode on."""
         self._library.api.llama_set_n_threads(self.handle, threads, threads)
+        self._keep_attention(threads)
+
+    def _keep_attention(self, threads: int) -> None:
+        """Have a row attended to as a whole; on one thread it is anyway."""
+        if self._attend_whole is not None:
+            self._attend_whole(threads > 1)
 
     def keep(self, sequence: int, length: int) -> bool:
         """Drop a sequence's cells from position `length` on; False when the model cannot."""

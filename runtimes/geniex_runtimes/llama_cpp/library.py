@@ -53,8 +53,8 @@ class Library:
         api.llama_log_set(self._log_callback, ctypes.c_void_p(0))
         api.llama_backend_init()
         address, i32 = ctypes.c_void_p, ctypes.c_int32
-        self.decode = self._typed("llama_decode", i32, address, api.llama_batch)
-        self.synchronize = self._typed("llama_synchronize", None, address)
+        self.decode = self.typed("llama_decode", i32, address, api.llama_batch)
+        self.synchronize = self.typed("llama_synchronize", None, address)
         self.logits = self._brief("llama_get_logits", address, address)
         self.logits_ith = self._brief("llama_get_logits_ith", address, address, i32)
         self.keep = self._brief("llama_memory_seq_rm", ctypes.c_bool, address, i32, i32, i32)
@@ -69,9 +69,10 @@ class Library:
         self.context_of_draft = ext.llama_get_ctx_other
         self.nextn_rows = self._retyped(ext.llama_get_embeddings_nextn, address, address)
         self.nextn_row = self._retyped(ext.llama_get_embeddings_nextn_ith, address, address, i32)
-        self.device_by_name = self._ggml("ggml_backend_dev_by_name", address, ctypes.c_char_p)
+        self.device_by_name = self.ggml("ggml_backend_dev_by_name", address, ctypes.c_char_p)
 
-    def _typed(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    def typed(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+        """One of llama.cpp's functions. Raises AttributeError where the library has none."""
         # indexing gives a function object of our own: the package's types stay as they are
         function = self.api._lib[name]
         function.argtypes = list(arguments)
@@ -93,7 +94,8 @@ class Library:
         address = ctypes.cast(function, ctypes.c_void_p).value or 0
         return ctypes.PYFUNCTYPE(result, *arguments)(address)
 
-    def _ggml(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    def ggml(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+        """One of ggml's functions. Raises AttributeError where the library has none."""
         from llama_cpp._ggml import libggml
 
         function = libggml[name]
