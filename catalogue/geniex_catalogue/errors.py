@@ -124,11 +124,16 @@ class PrecisionNotFoundError(GenieXError):
 
 
 class AmbiguousModelError(GenieXError):
-    """Raised when several files answer to one name; `candidates` are their file names."""
+    """Raised when several files answer to one name; `candidates` are their file names.
+
+    The message has the first dozen: a folder such as `/tmp` may hold hundreds.
+    """
 
     def __init__(self, name: str, candidates: Sequence[str], *, hint: str | None = None) -> None:
+        shown = ", ".join(candidates[:12])
+        more = f", and {len(candidates) - 12} more" if len(candidates) > 12 else ""
         super().__init__(
-            f"`{name}` could be any of: {', '.join(candidates)}",
+            f"`{name}` could be any of: {shown}{more}",
             hint=hint or "choose one with `:<file name>`",
         )
         self.name = name

@@ -25,6 +25,19 @@ CONNECT = 10.0  # seconds
 STALL = 120.0
 # a first sentence and what follows it; names, between backticks, may hold anything
 _SENTENCE = re.compile(r"((?:`[^`]*`|[^`])*?)\. (.+)", re.DOTALL)
+_FLAGS = {
+    "spec_type": "--spec-type",
+    "spec_draft_model": "--draft-model",
+    "spec_n_max": "--draft-tokens",
+    "spec_n_min": "--draft-min",
+    "spec_p_min": "--draft-p-min",
+    "require_spec": "--require-spec",
+}
+_FIELD = re.compile(rf"\b({'|'.join(_FLAGS)})\b")
+# words of any text as well, so only where a text quotes them
+_QUOTED = re.compile(r"`(compute|require|nctx|ngl|kv_type)(?=[ `])")
+# the request is a right one, but not for this machine
+_UNABLE = ("no_runtime", "insufficient_memory", "model_not_usable")
 _CAPITAL = re.compile(r"[A-Z][a-z ]")
 
 
@@ -190,6 +203,8 @@ def refusal(
     message, code = str(facts.get("message")), facts.get("code")
     # servers speak to clients, here a person reads it
     message = message.replace("`GET /v1/models`", "`geniex list` on the server")
+    message = _FIELD.sub(lambda field: _FLAGS[field[1]], message)
+    message = _QUOTED.sub(lambda field: f"`--{field[1].replace('_', '-')}", message)
     if code in ("model_not_found", "draft_model_not_found"):
         return _missing(message)
     if status in (429, 503):
@@ -203,7 +218,7 @@ def refusal(
         more = "" if "is fixed" in message else ", or raise the context with `--nctx`"
         hint = f"shorten the prompt{more}"
         return ServerError(message, code=code, hint=hint)
-    if facts.get("type") != "invalid_request_error":
+    if code in _UNABLE or facts.get("type") != "invalid_request_error":
         return ServerError(message, code=code if isinstance(code, str) else None)
     return UsageError(message)
 

@@ -231,6 +231,11 @@ class TestFailures:
             ("/completions", 400, {"code": "invalid_value"}, 2, "Error: it says no"),
             ("/completions", 400, {"code": "context_length_exceeded"}, 1, "`--nctx`"),
             (
+                *("/load", 400),
+                {"code": "no_runtime", "message": "no. Leave `require npu` or `kv_type` out"},
+                *(1, "Leave `--require npu` or `--kv-type` out"),
+            ),
+            (
                 *("/completions", 400),
                 {"code": "context_length_exceeded", "message": "the context of a bundle is fixed"},
                 *(1, "hint: shorten the prompt\n"),
@@ -272,6 +277,12 @@ class TestFailures:
                 "`a/b/c` is no name",
                 "a name looks like `org/repo`",
                 id="a name",
+            ),
+            pytest.param(
+                "the draft is the target itself. Leave `spec_draft_model` out",
+                "the draft is the target itself",
+                "leave `--draft-model` out",
+                id="a field",
             ),
             pytest.param(
                 "it says no",

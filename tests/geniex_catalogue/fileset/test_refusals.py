@@ -51,6 +51,14 @@ def test_files_that_share_a_label_are_never_picked_silently(
         assert choose(found, f":{name}") == name
 
 
+def test_hundreds_of_files_are_not_all_listed() -> None:
+    many = " ".join(f"m{number:03}/X-Q4_0.gguf" for number in range(200))
+    with pytest.raises(AmbiguousModelError) as caught:
+        choose(listing(many), ":Q4_0")
+    assert len(caught.value.candidates) == 200
+    assert "and 188 more" in caught.value.message and "m199" not in caught.value.message
+
+
 MISSING_PRECISION = {
     "typo": (ALL, ":Q9_NOPE", "F16 Q2_K Q4_0 Q4_K_M Q6_K Q8_0"),
     "other": ("X-Q4_0.gguf X-Q8_0.gguf", ":Q5_K_M", "Q4_0 Q8_0"),
