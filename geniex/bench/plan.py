@@ -119,8 +119,9 @@ def draftings(
     read_wish(types[0] if types else None, draft_model if not types else None)
     if draft_tokens and not types:
         read_wish(None, draft_tokens=draft_tokens[0])
-    wanted = [name for name in dict.fromkeys(types) if name.strip().lower() != "none"]
-    takers = [name for name in wanted if "draft-" in name or name.strip().lower() == "auto"]
+    known = dict.fromkeys(name.strip().lower() for name in types)
+    wanted = [name for name in known if name != "none"]
+    takers = [name for name in wanted if "draft-" in name or name == "auto"]
     if draft_model is not None and not takers:
         read_wish(wanted[0] if wanted else None, draft_model)
     made = [Drafting()]

@@ -8,6 +8,7 @@ from geniex.cli.loading import DraftFinder, find_or_pull
 from geniex.cli.output import Output, one_line
 from geniex.config import Settings
 from geniex.session import decide_speculation, plan_model
+from geniex.tuned import kept_name
 from geniex_catalogue.errors import UsageError
 from geniex_catalogue.resolver import ResolvedModel
 from geniex_runtimes.errors import NoRuntimeError
@@ -26,12 +27,14 @@ class Settler:
 
     def cases(self, names: Sequence[str], variants: Sequence[Variant], sizes: Sizes) -> list[Case]:
         """The cases of all models. Raises the catalogue's errors, NoRuntimeError, UsageError."""
-        models = [
-            find_or_pull(name, self._settings, self._output, yes=self._yes)
-            for name in dict.fromkeys(names)
-        ]
+        models: dict[str, ResolvedModel] = {}
+        for name in names:
+            model = find_or_pull(name, self._settings, self._output, yes=self._yes)
+            if kept_name(model) in models:
+                self._warn(one_line(f"`{name}` is named twice, and measured once"))
+            models.setdefault(kept_name(model), model)
         made: list[Case] = []
-        for model in models:
+        for model in models.values():
             if model.header is not None and model.header.role == "embedding":
                 raise UsageError(f"`{model.name}` gives vectors: a bench measures answers in text")
             made += self._of_model(model, variants, sizes)

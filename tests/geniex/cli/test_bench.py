@@ -122,6 +122,14 @@ class TestMeasuring:
         assert names == ["geniex/tiny-chat:Q8_0", str(tiny_chat)]
         assert all(case["first"] for case in found["cases"])
 
+    def test_a_model_of_two_names_is_measured_once(self, cli: Cli, runtime: FakeRuntime) -> None:
+        names = ("tiny", "geniex/tiny-chat:Q8_0")
+        found = cli("bench", *names, *SMALL, *NGRAM, "--spec-type", "NGRAM-simple", "--json")
+        assert [case["label"] for case in found.json["cases"]] == [
+            *("plain", "ngram-simple adaptive"),
+        ]
+        assert "`geniex/tiny-chat:Q8_0` is named twice, and measured once" in found.err
+
     def test_answers_that_end_early_are_held_back(
         self, cli: Cli, install: Callable[..., FakeRuntime]
     ) -> None:
