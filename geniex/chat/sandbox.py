@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from geniex_catalogue.errors import TemplateError
+from geniex_catalogue.errors import LoadError, TemplateError
 
 _WORKER = Path(__file__).with_name("render_worker.py")
 _START_SECONDS = 30.0  # a cold, busy machine may take this long to start Python
@@ -58,7 +58,10 @@ class TemplateSandbox:
         self._names: frozenset[str] = frozenset()
 
     def names(self) -> frozenset[str]:
-        """The variables that the template reads. Raises TemplateError if it does not compile."""
+        """The variables that the template reads.
+
+        Raises TemplateError if it does not compile, LoadError where its process does not start.
+        """
         with self._lock:
             self._started()
             return self._names
@@ -70,7 +73,8 @@ class TemplateSandbox:
 
         `deadline` is a time of `time.monotonic`.
 
-        Raises TemplateError when a limit is passed or the template does not compile.
+        Raises TemplateError when a limit is passed or the template does not compile, and LoadError
+        where its process does not start.
         """
         try:
             line = json.dumps(
@@ -114,7 +118,11 @@ class TemplateSandbox:
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
         except OSError as exc:
-            raise TemplateError(f"the process for chat templates did not start: {exc}") from exc
+            # neither the template nor the messages are to blame
+            raise LoadError(
+                f"the process for chat templates did not start: {exc.strerror or exc}",
+                hint="more files or processes (`ulimit -n`, `ulimit -u`), or fewer requests, help",
+            ) from exc
         self._stop = weakref.finalize(self, _stop, self._process)
         self._ask(self._process, None, _START_SECONDS)
         request = {"source": self._source, "memory": self._limits.memory}

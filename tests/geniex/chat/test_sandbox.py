@@ -19,7 +19,7 @@ from geniex.chat import sandbox
 from geniex.chat.messages import Message
 from geniex.chat.sandbox import Limits, TemplateSandbox
 from geniex.chat.template import ChatTemplate
-from geniex_catalogue.errors import TemplateError
+from geniex_catalogue.errors import LoadError, TemplateError
 from tests.geniex.chat.attacks import ATTACKS, END, HARMLESS, LOOP
 
 USER = [Message("user", "hi")]
@@ -90,6 +90,14 @@ def test_a_killed_process_is_started_again(box: TemplateSandbox) -> None:
     child.kill()
     child.wait(5)
     assert run(box, "b") == "b"
+
+
+def test_a_process_that_does_not_start_is_not_the_messages_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
+    with pytest.raises(LoadError, match="did not start"):
+        TemplateSandbox("{{ messages }}").names()
 
 
 def test_memory_is_also_watched_from_outside(
