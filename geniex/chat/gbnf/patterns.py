@@ -21,7 +21,7 @@ _SETS: dict[str, Ranges] = {
 }
 _CONTROLS = {"n": 10, "t": 9, "r": 13, "f": 12}
 _NUMBERED = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})")
-_COUNT = re.compile(r"\{(\d{1,6})(,(\d{0,6}))?\}")
+_COUNT = re.compile(r"\{([0-9]{1,4000})(,([0-9]{0,4000}))?\}")  # as many digits as Python reads
 _GROUP = re.compile(r"\?(:|<[A-Za-z_]\w*>)")
 _DEPTH = 50
 
