@@ -150,9 +150,9 @@ class LlamaCppEmbedder(Loaded):
 
     def tokenize(self, prompt: Sequence[PromptPiece]) -> list[int]:
         """Token ids of a text as `embed` evaluates it, with what the model puts around one."""
-        with self._lock:
-            self._check_open()
-            return self._weights.vocab.tokenize_whole("".join(piece.text for piece in prompt))
+        text = "".join(piece.text for piece in prompt)
+        with self._reading(len(text)):
+            return self._weights.vocab.tokenize_whole(text)
 
     def generate(self, request: GenerationRequest) -> Generation:
         """Raises UsageError: it gives vectors and no text."""
@@ -164,8 +164,7 @@ class LlamaCppEmbedder(Loaded):
         Special tokens in a text are text. Raises UsageError for an empty one and for an unknown
         token, ContextLengthError for one that is too long, GenerationError.
         """
-        with self._lock:
-            self._check_open()
+        with self._reading(sum(map(len, texts))):
             inputs = [self._tokens(text) for text in texts]
         vectors: list[tuple[float, ...]] = []
         for together in _packed(inputs, self._together):

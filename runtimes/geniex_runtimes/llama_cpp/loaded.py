@@ -2,7 +2,8 @@
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Self
 
 from geniex_runtimes.contract import ModelInfo
@@ -10,6 +11,8 @@ from geniex_runtimes.errors import GenerationError
 from geniex_runtimes.llama_cpp import heap
 from geniex_runtimes.llama_cpp.shelf import SHELF
 from geniex_runtimes.llama_cpp.weights import Weights
+
+_LONG = 1 << 20  # characters: a second of the tokenizer, and some ten times as many bytes
 
 
 class Loaded(ABC):
@@ -22,6 +25,9 @@ class Loaded(ABC):
         self._weights = weights
         self._lock = threading.Lock()
         self._closed = self._returned = False
+        self._readers = 0  # of the vocabulary, without the lock
+        self._read = threading.Condition(self._lock)
+        self._long = threading.Lock()
 
     @property
     def info(self) -> ModelInfo:
@@ -53,6 +59,8 @@ class Loaded(ABC):
         """Free everything; a second call does nothing."""
         self.free_contexts()
         with self._lock:
+            while self._readers:
+                self._read.wait()
             if not self._returned:
                 self._returned = True
                 SHELF.give_back(self._weights)
@@ -67,6 +75,24 @@ class Loaded(ABC):
     @abstractmethod
     def _free_contexts(self) -> None:
         """Called with the lock held; a second call does nothing."""
+
+    @contextmanager
+    def _reading(self, length: int) -> Iterator[None]:
+        """Keep the weights alive while a text of `length` characters is read.
+
+        Who reads a long one keeps others with long ones waiting, for the memory, and nobody else.
+        Raises GenerationError when the model has been closed.
+        """
+        with self._long if length > _LONG else nullcontext():
+            with self._lock:
+                self._check_open()
+                self._readers += 1
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._readers -= 1
+                    self._read.notify_all()
 
     def _check_open(self) -> None:
         """To be called with the lock held, which keeps the weights alive."""

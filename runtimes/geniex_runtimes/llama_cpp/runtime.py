@@ -243,8 +243,7 @@ class LlamaCppModel(Loaded):
 
         Raises GenerationError when the model has been closed.
         """
-        with self._lock:
-            self._check_open()
+        with self._reading(sum(len(piece.text) for piece in prompt)):
             return self._weights.vocab.tokenize(prompt)
 
     def embed(self, texts: Sequence[str] | Sequence[Sequence[int]]) -> Embedding:

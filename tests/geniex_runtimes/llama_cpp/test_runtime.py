@@ -1,5 +1,8 @@
 """The runtime through its public door, on the built-in tiny model."""
 
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -135,6 +138,33 @@ def test_closing_twice_is_fine_and_a_closed_model_says_so(tiny_chat: Path) -> No
     ):
         with pytest.raises(GenerationError, match="closed"):
             use()
+
+
+def test_a_long_text_that_is_tokenized_keeps_nobody_waiting(
+    tiny_chat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, begun, on = Vocab.tokenize, threading.Event(), threading.Event()
+
+    def slow(self: Vocab, prompt: Sequence[PromptPiece]) -> list[int]:
+        if prompt[0].text == "slow":
+            begun.set()
+            assert on.wait(60)
+        return plain(self, prompt)
+
+    monkeypatch.setattr(Vocab, "tokenize", slow)
+    with ThreadPoolExecutor(2) as pool:
+        model = load(tiny_chat)
+        reading = pool.submit(model.tokenize, [PromptPiece("slow")])
+        assert begun.wait(60)
+        try:
+            assert pool.submit(answer, model, QUESTION).result(60).text == PARIS
+            # the weights stay for who still reads them
+            closing = pool.submit(model.close)
+            with pytest.raises(TimeoutError):
+                closing.result(0.2)
+        finally:
+            on.set()
+        assert reading.result(60) and closing.result(60) is None
 
 
 def test_closing_ends_running_answers(tiny_chat: Path) -> None:
