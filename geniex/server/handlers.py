@@ -98,7 +98,7 @@ def _invalid(exc: RequestValidationError, content_type: str | None) -> RequestEr
             f"the body must be JSON, with the header `Content-Type: application/json`, not {given}",
             code="invalid_content_type",
         )
-    if not exc.body and errors[0]["loc"] == ("body",):
+    if errors[0]["loc"] == ("body",) and errors[0]["type"] == "missing":
         return RequestError("there is no body: send JSON", code="missing_required_parameter")
     problems: dict[str, str] = {}
     for error in errors:

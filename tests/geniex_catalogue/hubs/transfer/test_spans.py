@@ -83,7 +83,8 @@ def test_an_address_that_has_expired_is_asked_for_anew(repo: HubServer, tmp_path
     repo.faults["cdn"] = [Fault(), Fault(), Fault(status=403)]
     secret = Fetch(plain.name, source, plain.part, plain.size, plain.sha256)
     assert fetch([secret], None, QUICK, span=SPAN)[0].sha256 == SHA256
-    assert len(repo.requests("resolve")) == 2
+    # at first and then anew; once more where a busy machine lets a span wait too long
+    assert len(repo.requests("resolve")) in (2, 3)
     assert all("authorization" not in it.headers for it in repo.requests("cdn"))
     assert all(it.headers["authorization"] for it in repo.requests("resolve"))
 
