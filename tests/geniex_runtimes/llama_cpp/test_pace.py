@@ -1,6 +1,6 @@
 """Prompts beside running answers: neither starves. Decodes are counted, on a made-up clock."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,6 +84,13 @@ def started(model: LlamaCppModel, prompt: list[int], max_tokens: int | None = No
     return model.generate(request)
 
 
+def drain(generations: Iterable[Generation]) -> None:
+    """Read them to their ends."""
+    for generation in generations:
+        for _ in generation:
+            pass
+
+
 @contextmanager
 def an_answer(model: LlamaCppModel) -> Iterator[None]:
     """It runs meanwhile."""
@@ -93,8 +100,7 @@ def an_answer(model: LlamaCppModel) -> Iterator[None]:
         yield
     finally:
         generation.stop()
-        for _ in generation:
-            pass
+        drain([generation])
 
 
 @pytest.mark.parametrize(
@@ -150,9 +156,7 @@ def test_short_prompts_go_in_together(machine: Machine, model: LlamaCppModel) ->
     machine.then[1] = lambda: more.extend(started(model, SHORT, max_tokens=1) for _ in range(2))
     with an_answer(model):
         answer(model, SHORT, max_tokens=1)
-        for generation in more:
-            for _ in generation:
-                pass
+        drain(more)
     assert machine.chunks == [len(SHORT)] * 3
     # two chunks, and the one step that comes before them
     assert machine.times[2] - machine.times[0] < 2 * len(SHORT) * machine.row + 1.5 * STEP
@@ -166,9 +170,7 @@ def test_short_prompts_go_in_at_once_as_far_as_may_be_owed(
     machine.then[1] = lambda: more.extend(started(model, SHORT, max_tokens=1) for _ in range(2))
     with an_answer(model):
         answer(model, SHORT, max_tokens=1)
-        for generation in more:
-            for _ in generation:
-                pass
+        drain(more)
         owed = machine.now
         answer(model, SHORT, max_tokens=1, reuse_prefix=False)
     whole = len(SHORT) * machine.row
