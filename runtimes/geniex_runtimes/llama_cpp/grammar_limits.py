@@ -8,7 +8,7 @@ import re
 
 from geniex_catalogue.errors import UsageError
 from geniex_runtimes.llama_cpp import grammar_paths, grammar_rules
-from geniex_runtimes.llama_cpp.grammar_ways import MOST_NESTED, MOST_WAYS, Ways, count
+from geniex_runtimes.llama_cpp.grammar_ways import MOST_NESTED, MOST_WAYS, count
 
 MAX_TEXT = 1 << 20  # characters
 MAX_NESTED = 200  # groups in each other: threads of Windows have a megabyte of stack
@@ -27,8 +27,10 @@ _SIGNS = re.compile(
 _MOST_DIGITS = 19  # what has more is no number for llama.cpp
 
 
+@functools.lru_cache(maxsize=64)
 def check(grammar: str) -> None:
     """Raise UsageError, with the number that is too large."""
+    # cached: the same one comes with each request of a client
     if len(grammar) > MAX_TEXT:
         raise _too_much(f"it has more than {MAX_TEXT} characters")
     depth, counts = 0, {"(": 0, "|": 0, "::=": 0}
@@ -49,7 +51,7 @@ def check(grammar: str) -> None:
         raise _too_much(f"it has more than {MAX_GROUPS} groups")
     if len(grammar_rules.signs(grammar)) > MAX_SIGNS:
         raise _too_much(f"it has more than {MAX_SIGNS} words and signs")
-    ways = _ways(grammar)
+    ways = count(grammar)
     if ways.nested > MOST_NESTED:
         raise _too_much(f"more than {MOST_NESTED} rules begin with each other")
     if ways.most > MOST_WAYS:
@@ -65,12 +67,6 @@ def _check_count(least: str, most: str | None) -> None:
             f"the grammar repeats at least {least} and at most {most} times",
             hint="of `{m,n}` the first number is the smaller one",
         )
-
-
-@functools.lru_cache(maxsize=64)
-def _ways(grammar: str) -> Ways:
-    # the same one comes with each request of a client
-    return count(grammar)
 
 
 @functools.lru_cache(maxsize=64)
